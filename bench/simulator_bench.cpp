@@ -1,6 +1,6 @@
-// Functional simulation of single kernels and of whole networks' sequences of calls, on each kit of
-// kernels: ms and GMAC/s on one thread. Weights are random, since time does not depend on them;
-// shapes are those of the networks.
+// Functional simulation of single kernels and of whole networks' sequences of calls, on each kernel
+// set of kernels: ms and GMAC/s on one thread. Weights are random, since time does not depend on
+// them; shapes are those of the networks.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -80,7 +80,7 @@ class Network {
   }
 
   // Simulates, or with `prepare` only checks the payload and packs its weights.
-  void run(benchmark::State& state, const simulator::Kit& kit, bool prepare) {
+  void run(benchmark::State& state, const simulator::KernelSet& kernel_set, bool prepare) {
     const uint32_t bytes = shape_.bytes();
     const Address output = builder_.output(bytes);
     builder_.add(Move{at_, output, {1, 1, 1, 1, 1, bytes}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}});
@@ -88,7 +88,7 @@ class Network {
     roomy.sram_bytes = 1u << 30;
     const test::AlignedBytes payload =
         builder_.build([&](Header& header) { header.target_hash = format_hash(roomy); });
-    simulator::HostSimulator host(roomy, kit);
+    simulator::HostSimulator host(roomy, kernel_set);
     uint32_t handle = 0;
     if (prepare) {
       for ([[maybe_unused]] auto _ : state) {
@@ -255,17 +255,17 @@ constexpr Case kCases[] = {
 void register_all() {
   struct Variant {
     const char* name;
-    const simulator::Kit* kit;
+    const simulator::KernelSet* kernel_set;
     bool prepare;
   };
-  const Variant variants[] = {{"best", &simulator::best_kit(), false},
-                              {"highway", &simulator::highway_kit(), false},
-                              {"prepare", &simulator::best_kit(), true}};
+  const Variant variants[] = {{"best", &simulator::best_kernel_set(), false},
+                              {"highway", &simulator::highway_kernel_set(), false},
+                              {"prepare", &simulator::best_kernel_set(), true}};
   for (const Case& item : kCases)
     for (const Variant& variant : variants)
       benchmark::RegisterBenchmark((std::string(item.name) + "/" + variant.name).c_str(),
                                    [item, variant](benchmark::State& state) {
-                                     item.make().run(state, *variant.kit, variant.prepare);
+                                     item.make().run(state, *variant.kernel_set, variant.prepare);
                                    })
           ->Unit(benchmark::kMillisecond);
 }

@@ -26,16 +26,16 @@ double padded_share(int in, int out) {
 
 void measure(std::string_view kind, const std::string& shape, const std::string& text,
              double ceiling = 1) {
-  Result<Program> program = parse_program(text, "bench.ir");
-  if (!program) return fmt::print(stderr, "{}\n", to_text(program.error()));
+  Result<Module> module = parse_module(text, "bench.ir");
+  if (!module) return fmt::print(stderr, "{}\n", to_text(module.error()));
   const auto backend = make_neutron_backend(dtr::find_target("imxrt700")->npu);
-  Graph& graph = program->forward();
+  Graph& graph = module->forward();
   if (const auto refused = backend->refuse(graph, graph.first_op())) {
     fmt::print("{{\"kind\": \"{}\", \"shape\": \"{}\", \"refused\": {}}}\n", kind, shape,
                json_quote(refused->reason));
     return;
   }
-  const auto lowered = backend->lower(*program, graph);
+  const auto lowered = backend->lower(*module, graph);
   if (!lowered) return fmt::print(stderr, "{}\n", to_text(lowered.error()));
   const BoundOpView view(graph, graph.first_op());
   const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);

@@ -60,7 +60,7 @@ const CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
 }
 
 // They are for programs.
-Status check_tensor_files(const CompareOptions& options) {
+Result<void> check_tensor_files(const CompareOptions& options) {
   bool any = false;
   for (const std::string& path : {options.expected, options.actual}) {
     DTR_ASSIGN(const FileKind kind, file_kind(path));

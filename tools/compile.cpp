@@ -181,7 +181,7 @@ const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
   return verb;
 }
 
-Status run_compile(const CommonOptions& common, const CompileOptions& given) {
+Result<void> run_compile(const CommonOptions& common, const CompileOptions& given) {
   CompileOptions options = given;
   if (options.output.empty())
     options.output = std::filesystem::path(options.model).replace_extension(".pte").string();

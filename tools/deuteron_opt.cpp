@@ -34,7 +34,7 @@ struct Options {
   std::vector<std::string> print_after;
   uint64_t seed = 1;
   bool verify_each = false;
-  bool prove = false;
+  bool check_semantics = false;
   bool bisect = false;
   bool time = false;
   bool verbose = false;
@@ -99,13 +99,13 @@ void print_remarks(const Remarks& remarks, const Options& options) {
 }
 
 // Looks for the first wrong pass; an error if there is one.
-Status bisect(Program& program, const Options& options) {
+Result<void> bisect(Module& module, const Options& options) {
   std::vector<const PassDef*> passes;
   for (const std::string& name : options.passes) passes.push_back(find_pass(name));
   const Pipeline* known = find_pipeline(options.pipeline);
-  for (Graph& graph : program.graphs) {
+  for (Graph& graph : module.graphs) {
     DTR_ASSIGN(const auto found,
-               bisect(program, graph, known != nullptr ? *known : Pipeline{"--pass", "", passes},
+               bisect(module, graph, known != nullptr ? *known : Pipeline{"--pass", "", passes},
                       known != nullptr, options.seed));
     if (!found) {
       tools::print_error("@{}: no pass changes the result\n", graph.name);
@@ -119,26 +119,27 @@ Status bisect(Program& program, const Options& options) {
   return {};
 }
 
-Status transform(Program& program, const Options& options) {
-  if (options.bisect) return bisect(program, options);
-  for (Graph& graph : program.graphs) {
-    const auto after_pass = [&](const PassDef& pass, const Program&, const Graph& changed,
+Result<void> transform(Module& module, const Options& options) {
+  if (options.bisect) return bisect(module, options);
+  for (Graph& graph : module.graphs) {
+    const auto after_pass = [&](const PassDef& pass, const Module&, const Graph& changed,
                                 size_t changes) {
       for (const std::string& name : options.print_after)
         if (name == "all" || name == pass.name)
           tools::print_error("// after {}: {} changes\n{}", pass.name, changes,
-                             EncodedLines{print(program, changed, options.print)});
+                             EncodedLines{print(module, changed, options.print)});
     };
     Remarks remarks;
-    const PassOptions pass_options{options.verify_each,
-                                   options.prove ? Proof::kEachPass : Proof::kNone, options.seed,
-                                   &remarks, after_pass};
+    const PassOptions pass_options{
+        options.verify_each,
+        options.check_semantics ? SemanticsCheck::kEachPass : SemanticsCheck::kNone, options.seed,
+        &remarks, after_pass};
     std::vector<const PassDef*> passes;
     for (const std::string& name : options.passes) passes.push_back(find_pass(name));
-    DTR_ASSIGN(std::vector<PassRun> runs, run_passes(program, graph, passes, pass_options));
+    DTR_ASSIGN(std::vector<PassRun> runs, run_passes(module, graph, passes, pass_options));
     if (const Pipeline* pipeline = find_pipeline(options.pipeline)) {
       DTR_ASSIGN(const std::vector<PassRun> more,
-                 run_pipeline(program, graph, *pipeline, pass_options));
+                 run_pipeline(module, graph, *pipeline, pass_options));
       runs.insert(runs.end(), more.begin(), more.end());
     }
     if (options.time) print_times(graph, runs);
@@ -147,19 +148,19 @@ Status transform(Program& program, const Options& options) {
   return {};
 }
 
-int run_on(Result<Program> program, const Options& options) {
-  Status status = program ? verify(*program) : Status(tl::unexpected(program.error()));
-  if (status) status = transform(*program, options);
+int run_on(Result<Module> module, const Options& options) {
+  Result<void> status = module ? verify(*module) : Result<void>(tl::unexpected(module.error()));
+  if (status) status = transform(*module, options);
   if (!status) {
     report(status.error(), options);
     return exit_code(status.error());
   }
-  if (!options.no_print) tools::print("{}", EncodedLines{print(*program, options.print)});
+  if (!options.no_print) tools::print("{}", EncodedLines{print(*module, options.print)});
   return kGood;
 }
 
 int run_on(std::string_view text, const Options& options) {
-  return run_on(parse_program(text, options.file == "-" ? "<stdin>" : options.file), options);
+  return run_on(parse_module(text, options.file == "-" ? "<stdin>" : options.file), options);
 }
 
 // Every part of the text between lines `// -----` by itself, its lines numbered as in the file; the
@@ -234,7 +235,7 @@ int command(int argc, char** argv, dtr::Options& options) {
   app.add_flag("--list", options.list, "List all passes and pipelines");
   app.add_flag("--markdown", options.markdown, "With --list: as a page of the documentation");
   app.add_flag("--verify-each", options.verify_each, "Run the verifier after every pass");
-  app.add_flag("--prove", options.prove,
+  app.add_flag("--prove", options.check_semantics,
                "Evaluate the graph before and after every pass on random inputs and compare");
   app.add_flag(
       "--bisect", options.bisect,

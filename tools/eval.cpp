@@ -37,11 +37,11 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
   return verb;
 }
 
-Status run_eval(const CommonOptions&, const EvalOptions& options) {
+Result<void> run_eval(const CommonOptions&, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
   const ProgramInput program{.path = options.program, .tensor_files = options.tensor_files};
   DTR_ASSIGN(const std::unique_ptr<Session> first, program.open());
-  note_unused_tensors(options.tensor_files, {&first->image()});
+  note_unused_tensors(options.tensor_files, {&first->pte_file()});
   std::optional<TerminalProgress> progress("eval");
   const Result<EvaluationResult> evaluation = evaluate({.program = program,
                                                         .data = {.path = options.data},
@@ -57,7 +57,7 @@ Status run_eval(const CommonOptions&, const EvalOptions& options) {
     print_error("note: the program's outputs hold NaN in {} of {} samples, which count as wrong\n",
                 score.without_class, score.samples);
   print("{}", EncodedLines{to_text(*evaluation)});
-  return options.json.empty() ? Status() : write_file(options.json, to_json(*evaluation));
+  return options.json.empty() ? Result<void>() : write_file(options.json, to_json(*evaluation));
 }
 
 }  // namespace

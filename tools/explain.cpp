@@ -25,10 +25,10 @@ const CLI::App* add_explain(CLI::App& app, ExplainOptions& o) {
   example(verb, "deuteron explain digits.pte stem");
   return verb;
 }
-Status run_explain(const CommonOptions&, const ExplainOptions& options) {
+Result<void> run_explain(const CommonOptions&, const ExplainOptions& options) {
   DTR_ASSIGN(const std::unique_ptr<Session> session,
              Session::open(options.program, options.tensor_files));
-  note_unused_tensors(options.tensor_files, {&session->image()});
+  note_unused_tensors(options.tensor_files, {&session->pte_file()});
   DTR_ASSIGN(const std::string text, explain_program(*session, options.name, options.most));
   print("{}", EncodedLines{text});
   return {};

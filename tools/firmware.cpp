@@ -39,18 +39,18 @@ const CLI::App* add_firmware(CLI::App& app, FirmwareOptions& o) {
   return verb;
 }
 
-Status run_firmware(const CommonOptions&, const FirmwareOptions& options) {
+Result<void> run_firmware(const CommonOptions&, const FirmwareOptions& options) {
   DTR_ASSIGN(const Board* board, resolve_board(options.board));
-  std::vector<ProgramImage> images;
-  std::vector<FirmwareProgram> programs;
-  images.reserve(options.programs.size());
+  std::vector<PteFile> pte_files;
+  std::vector<FirmwareInput> programs;
+  pte_files.reserve(options.programs.size());
   for (const std::string& path : options.programs) {
-    DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
-    images.push_back(std::move(image));
-    programs.push_back({&images.back(), std::filesystem::path(path).stem().string()});
+    DTR_ASSIGN(PteFile pte_file, PteFile::open(path));
+    pte_files.push_back(std::move(pte_file));
+    programs.push_back({&pte_files.back(), std::filesystem::path(path).stem().string()});
   }
-  if (images.size() == 1) note_unused_tensors(options.tensor_files, {images.data()});
-  DTR_ASSIGN(const std::vector<TensorFileImage> tensors, open_tensor_files(options.tensor_files));
+  if (pte_files.size() == 1) note_unused_tensors(options.tensor_files, {pte_files.data()});
+  DTR_ASSIGN(const std::vector<PtdFile> tensors, open_tensor_files(options.tensor_files));
   DTR_ASSIGN(
       const std::vector<FirmwareFile> files,
       make_firmware(programs,

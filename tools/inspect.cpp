@@ -17,7 +17,7 @@ const CLI::App* add_inspect(CLI::App& app, InspectOptions& o) {
   return verb;
 }
 
-Status run_inspect(const CommonOptions&, const InspectOptions& options) {
+Result<void> run_inspect(const CommonOptions&, const InspectOptions& options) {
   DTR_ASSIGN(const std::string text, describe_file(options.file));
   print("{}", EncodedLines{text});
   return {};

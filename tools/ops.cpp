@@ -87,7 +87,7 @@ void print_support() {
     }
 }
 
-Status run_ops(const CommonOptions&, const OpsOptions& options) {
+Result<void> run_ops(const CommonOptions&, const OpsOptions& options) {
   if (options.markdown)
     print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {

@@ -96,7 +96,7 @@ std::string misuse_of_profile(const CLI::App& verb) {
 }
 
 // Tensor files are for programs that are run.
-Status check_runs_a_program(const ProfileOptions& options) {
+Result<void> check_runs_a_program(const ProfileOptions& options) {
   for (const std::string& path : {options.trace, options.compare}) {
     if (path.empty()) continue;
     DTR_ASSIGN(const FileKind kind, file_kind(path));
@@ -116,7 +116,7 @@ ProfileTable table_of(const ProfileOptions& options) {
   return table;
 }
 
-Status run_profile(const CommonOptions&, const ProfileOptions& options) {
+Result<void> run_profile(const CommonOptions&, const ProfileOptions& options) {
   DTR_TRY(check_outputs(
       {options.trace, options.program, options.etrecord, options.compare, options.compare_program,
        options.compare_etrecord, options.compile_report, options.verify},

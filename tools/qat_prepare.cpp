@@ -40,7 +40,7 @@ const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
   return verb;
 }
 
-Status run_qat_prepare(const CommonOptions&, const QatPrepareOptions& options) {
+Result<void> run_qat_prepare(const CommonOptions&, const QatPrepareOptions& options) {
   CompileSettings settings{.threads = options.threads};
   DTR_ASSIGN(settings.target, resolve_target(options.target));
   DTR_TRY(check_outputs({options.model, options.calibration}, {options.output}));
@@ -48,12 +48,12 @@ Status run_qat_prepare(const CommonOptions&, const QatPrepareOptions& options) {
   DTR_ASSIGN(const FileContents model, FileContents::read(options.model));
   const FileKind kind = kind_of(model.bytes());
   DTR_TRY(check_trainable(kind, options.model));
-  DTR_ASSIGN(Program program, parse_model(model.bytes(), kind, options.model));
+  DTR_ASSIGN(Module module, parse_model(model.bytes(), kind, options.model));
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {
-    DTR_ASSIGN(samples, Samples::read(program.forward(), options.calibration));
+    DTR_ASSIGN(samples, Samples::read(module.forward(), options.calibration));
   }
-  DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(program), model.bytes(),
+  DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(module), model.bytes(),
                                                           settings, samples ? &*samples : nullptr));
   DTR_TRY(file.write(prepared.archive));
   DTR_TRY(file.commit());

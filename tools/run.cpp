@@ -88,7 +88,7 @@ Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::str
 }
 
 // The ending says what is written. What is no file (/dev/stdout, a pipe) gets a .npz.
-Status check_ending(const std::string& path) {
+Result<void> check_ending(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension();
   std::error_code none;
   if (path.empty() || extension == ".npz" || extension == ".npy" || extension == ".bin" ||
@@ -99,7 +99,7 @@ Status check_ending(const std::string& path) {
               "give a name that ends in .npz, .npy or .bin", {.file = path});
 }
 
-Status write_outputs(const std::string& path, const std::vector<NamedTensor>& arrays) {
+Result<void> write_outputs(const std::string& path, const std::vector<NamedTensor>& arrays) {
   const std::string extension = std::filesystem::path(path).extension();
   if (extension != ".npy" && extension != ".bin") return write_npz(path, arrays);
   if (arrays.size() != 1)
@@ -118,8 +118,8 @@ Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
 }
 
 // Where the instructions of a run go, a line a step.
-void print_instructions(const ProgramImage& image, const RunStats& stats) {
-  const std::vector<std::string> names = step_names(image);
+void print_instructions(const PteFile& pte_file, const RunStats& stats) {
+  const std::vector<std::string> names = step_names(pte_file);
   uint64_t total = 0;
   for (size_t i = 0; i < stats.instructions.size(); ++i) {
     print("{:>4}  {:<50} {:>14} instructions\n", i, names[i], stats.instructions[i]);
@@ -135,7 +135,7 @@ class RunRecording {
     RunRecording recording(options);
     if (!options.profile.empty()) recording.trace_.emplace(session, options.profile_events);
     if (!options.debug_buffer.empty()) {
-      DTR_ASSIGN(recording.values_, ValueRecorder::create(session.image()));
+      DTR_ASSIGN(recording.values_, ValueRecorder::create(session.pte_file()));
       DTR_ASSIGN(recording.debug_buffer_, OutputFile::create(options.debug_buffer));
     }
     return recording;
@@ -150,7 +150,7 @@ class RunRecording {
     return outputs;
   }
 
-  Status write() {
+  Result<void> write() {
     if (trace_ && !trace_->empty())
       DTR_TRY(write_file(options_.profile, to_etdump(trace_->trace())));
     if (debug_buffer_) DTR_TRY(debug_buffer_->commit());
@@ -176,7 +176,7 @@ class RunRecording {
   std::optional<OutputFile> debug_buffer_;
 };
 
-Status check_run_options(const RunOptions& options) {
+Result<void> check_run_options(const RunOptions& options) {
   DTR_TRY(check_outputs({options.program, options.input}, {options.output, options.stats_json,
                                                            options.profile, options.debug_buffer}));
   DTR_TRY(check_ending(options.output));
@@ -188,8 +188,8 @@ Status check_run_options(const RunOptions& options) {
 
 Result<std::vector<NamedTensor>> read_inputs(const Graph& signature, const std::string& path) {
   if (std::filesystem::path(path).extension() == ".bin") return read_raw(signature, path);
-  return read_tensors(path,
-                      [&](std::string_view array) { return Samples::wants(signature, array); });
+  return read_tensors(
+      path, [&](std::string_view array) { return Samples::is_input_array(signature, array); });
 }
 
 // The outputs of the first run of each sample. What was recorded is written, also if a run fails.
@@ -213,7 +213,7 @@ Result<std::vector<std::vector<Tensor>>> run_samples(Session& session, const Sam
   return outputs;
 }
 
-void print_result(const ProgramImage& image, const RunStats& stats, size_t count,
+void print_result(const PteFile& pte_file, const RunStats& stats, size_t count,
                   const RunOptions& options) {
   const std::string samples = fmt::format("{} sample{}", count, count == 1 ? "" : "s");
   const std::string outputs = options.output.empty() ? "" : "outputs in " + options.output;
@@ -225,16 +225,16 @@ void print_result(const ProgramImage& image, const RunStats& stats, size_t count
   if (stats.instructions.empty()) {
     print("{}, {}{}{}\n", samples, npu, outputs.empty() ? "" : "; ", outputs);
   } else {
-    print_instructions(image, stats);
+    print_instructions(pte_file, stats);
     print("{} on {}, {} NPU cycles each{}{}\n", samples, options.on, stats.total_cycles,
           outputs.empty() ? "" : ", ", outputs);
   }
 }
 
-Status run_run(const CommonOptions& common, const RunOptions& options) {
+Result<void> run_run(const CommonOptions& common, const RunOptions& options) {
   DTR_TRY(check_run_options(options));
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
-  note_unused_tensors(options.tensor_files, {&session->image()});
+  note_unused_tensors(options.tensor_files, {&session->pte_file()});
   DTR_ASSIGN(const std::vector<NamedTensor> arrays,
              read_inputs(session->signature(), options.input));
   DTR_ASSIGN(const Samples samples, Samples::bind(session->signature(), arrays, options.input));
@@ -249,8 +249,8 @@ Status run_run(const CommonOptions& common, const RunOptions& options) {
   DTR_ASSIGN(auto outputs, run_samples(*session, samples, count, options, recording, stats));
   if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
   if (!options.stats_json.empty())
-    DTR_TRY(write_file(options.stats_json, stats_json(session->image(), stats, count)));
-  print_result(session->image(), stats, count, options);
+    DTR_TRY(write_file(options.stats_json, stats_json(session->pte_file(), stats, count)));
+  print_result(session->pte_file(), stats, count, options);
   recording.print_cost();
   return {};
 }

@@ -36,7 +36,7 @@ const CLI::App* add_targets(CLI::App& app, TargetsOptions& o) {
   return verb;
 }
 
-Status run_targets(const CommonOptions&, const TargetsOptions& options) {
+Result<void> run_targets(const CommonOptions&, const TargetsOptions& options) {
   if (options.markdown)
     print(
         "| target | recipe | NPU | CPU | SRAM | flash | constants | error of a time | what it is "

@@ -10,13 +10,13 @@
 namespace dtr::tools {
 namespace {
 
-bool has_constants_outside(const ProgramImage& image) {
+bool has_constants_outside(const PteFile& pte_file) {
   const auto is_outside = [](const pte::EValue* value) {
     const pte::Tensor* tensor = value->val_as_Tensor();
     return tensor != nullptr && pte::is_external(*tensor);
   };
   return std::ranges::any_of(
-      *image.file().program().execution_plan(), [&](const pte::ExecutionPlan* plan) {
+      *pte_file.file().program().execution_plan(), [&](const pte::ExecutionPlan* plan) {
         return plan->values() != nullptr && std::ranges::any_of(*plan->values(), is_outside);
       });
 }
@@ -44,9 +44,9 @@ void add_tensor_files(CLI::App* verb, std::vector<std::string>& files) {
 }
 
 void note_unused_tensors(const std::vector<std::string>& files,
-                         std::initializer_list<const ProgramImage*> programs) {
-  if (files.empty() || std::ranges::any_of(programs, [](const ProgramImage* image) {
-        return has_constants_outside(*image);
+                         std::initializer_list<const PteFile*> programs) {
+  if (files.empty() || std::ranges::any_of(programs, [](const PteFile* pte_file) {
+        return has_constants_outside(*pte_file);
       }))
     return;
   print_error("note: --tensors has nothing to do: all constants are in the program\n");

@@ -35,7 +35,7 @@ class Verb {
 };
 
 inline Result<bool> as_result(Result<bool> result) { return result; }
-inline Result<bool> as_result(const Status& status) {
+inline Result<bool> as_result(const Result<void>& status) {
   return status ? Result<bool>(true) : tl::unexpected(status.error());
 }
 
@@ -74,7 +74,7 @@ CLI::Validator number(double low, double high, const std::string& description);
 void add_tensor_files(CLI::App* verb, std::vector<std::string>& files);
 // Says so where tensor files were given and none of the programs has constants outside.
 void note_unused_tensors(const std::vector<std::string>& files,
-                         std::initializer_list<const ProgramImage*> programs);
+                         std::initializer_list<const PteFile*> programs);
 
 // --threads, of verbs that run the samples of a data set beside each other; 0: all of the machine.
 void add_threads(CLI::App* verb, unsigned& threads);

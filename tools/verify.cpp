@@ -43,15 +43,15 @@ Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_TRY(check_outputs({options.program, options.against, options.data}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> session,
              Session::open(options.program, options.tensor_files));
-  note_unused_tensors(options.tensor_files, {&session->image()});
-  DTR_ASSIGN(const Program model, read_model(options.against));
+  note_unused_tensors(options.tensor_files, {&session->pte_file()});
+  DTR_ASSIGN(const Module model, read_model(options.against));
   DTR_ASSIGN(const Samples samples, Samples::read(model.forward(), options.data));
   DTR_ASSIGN(const std::vector<LayerError> layers,
              verify_layers(*session, model, samples, options.samples));
 
   print("{}", EncodedLines{to_text(layers, options.min_sqnr)});
   if (!options.json.empty())
-    DTR_TRY(write_file(options.json, to_json(trace_program(session->image()), layers)));
+    DTR_TRY(write_file(options.json, to_json(trace_source(session->pte_file()), layers)));
   return first_bad(layers, options.min_sqnr) == nullptr;
 }
 

@@ -105,7 +105,7 @@ Result<Labelled> summed(GraphBuilder& builder, Labelled x, const std::string& ne
 }
 
 // Dimensions of one element are repeated to those of the other operand with the same letter.
-Status broadcast(GraphBuilder& builder, Labelled& a, const Labelled& b) {
+Result<void> broadcast(GraphBuilder& builder, Labelled& a, const Labelled& b) {
   Shape shape = builder.type(a.value).shape;
   for (size_t i = 0; i < a.labels.size(); ++i) {
     if (!in(b.labels, a.labels[i])) continue;

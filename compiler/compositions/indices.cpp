@@ -21,7 +21,7 @@ Result<ValueId> times(GraphBuilder& builder, ValueId x, int64_t factor) {
 }
 
 // Negative indices counted from the front.
-Result<ValueId> from_the_front(GraphBuilder& builder, ValueId index, int64_t extent) {
+Result<ValueId> wrap_negative_indices(GraphBuilder& builder, ValueId index, int64_t extent) {
   if (const auto known = builder.constant_elements(index);
       known && std::ranges::all_of(*known, [](double i) { return i >= 0; }))
     return index;
@@ -69,7 +69,7 @@ Result<ValueId> index_by_tensors(GraphBuilder& builder, ValueId x,
   int64_t rows = 1;
   for (size_t i = dims.size(); i-- > 0;) {
     const auto d = static_cast<size_t>(dims[i]);
-    DTR_ASSIGN(ValueId index, from_the_front(builder, indices[d], shape[d]));
+    DTR_ASSIGN(ValueId index, wrap_negative_indices(builder, indices[d], shape[d]));
     DTR_ASSIGN(index, times(builder, index, rows));
     rows *= shape[d];
     if (!place.valid()) {

@@ -18,7 +18,7 @@ Result<ValueId> replace_slice(GraphBuilder& builder, ValueId x, ValueId part, in
         "replace a range without steps");
   const int64_t run = step == 1 ? count : 1;  // elements that are replaced together
   std::vector<ValueId> pieces;
-  const auto add = [&](ValueId from, int64_t first, int64_t last) -> Status {
+  const auto add = [&](ValueId from, int64_t first, int64_t last) -> Result<void> {
     if (first >= last) return {};
     DTR_ASSIGN(pieces.emplace_back(), builder.slice(from, dim, first, last));
     return {};

@@ -37,7 +37,7 @@ Ints counts(const Ints& size, const Blocks& blocks) {
   return result;
 }
 
-Status check(const GraphBuilder& builder, const Blocks& blocks) {
+Result<void> check(const GraphBuilder& builder, const Blocks& blocks) {
   constexpr int64_t kMost = 4096;
   for (size_t i = 0; i < 2; ++i)
     if (blocks.kernel[i] < 1 || blocks.dilation[i] < 1 || blocks.stride[i] < 1 ||

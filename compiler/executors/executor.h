@@ -30,7 +30,7 @@ enum class Precision : uint8_t { kFloat, kDouble };
 // One op after the other by its OpDef's evaluation: integer where its first operand or result is
 // quantized integer, float else. kDouble evaluates float ops in double (inputs and constants are
 // converted, outputs come back as f64).
-std::unique_ptr<Executor> make_reference_executor(const Program& program, const Graph& graph,
+std::unique_ptr<Executor> make_reference_executor(const Module& module, const Graph& graph,
                                                   Precision precision = Precision::kFloat);
 
 }  // namespace dtr

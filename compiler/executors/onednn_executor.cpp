@@ -82,7 +82,7 @@ auto evaluation(const Graph& graph, const Op& op) {
 // Runs `body`, which returns a Status. oneDNN throws where it gets no memory: that becomes a
 // diagnostic at place(); its other errors are bugs and stay exceptions.
 template <class PlaceOf, class Body>
-Status with_memory(const PlaceOf& place, const Body& body) {
+Result<void> with_memory(const PlaceOf& place, const Body& body) {
   try {
     return body();
   } catch (const dnnl::error& error) {
@@ -92,21 +92,21 @@ Status with_memory(const PlaceOf& place, const Body& body) {
 }
 
 // Turns a graph into steps over buffers.
-class Plan {
+class GraphPlan {
  public:
-  Plan(const Program& program, const Graph& graph)
-      : program_(program), graph_(graph), buffer_of_(graph.value_slots(), {-1, -1}) {}
+  GraphPlan(const Module& module, const Graph& graph)
+      : module_(module), graph_(graph), buffer_of_(graph.value_slots(), {-1, -1}) {}
 
-  Status build() {
+  Result<void> build() {
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       const ValueId id = graph_.inputs()[i];
       place(id, Order::kLogical, add_buffer({.where = Buffer::Where::kInput, .input = i}));
     }
     for (const OpId op : graph_.ops()) {
-      if (Status status = with_memory([] { return Place{}; }, [&] { return add_op(op); });
+      if (Result<void> status = with_memory([] { return Place{}; }, [&] { return add_op(op); });
           !status) {
         Diagnostic diagnostic = std::move(status).error();
-        diagnostic.place = place_of(program_, graph_, op);
+        diagnostic.place = place_of(module_, graph_, op);
         return tl::unexpected(std::move(diagnostic));
       }
     }
@@ -152,7 +152,7 @@ class Plan {
     if (graph_.is_constant(value) && buffer(value, Order::kLogical) < 0) {
       // Evaluation only reads operands, so that the pool's memory may be viewed as a tensor.
       const std::span<const std::byte> bytes =
-          program_.constants.bytes(graph_.value(value).constant);
+          module_.constants.bytes(graph_.value(value).constant);
       place(value, Order::kLogical,
             add_buffer({.where = Buffer::Where::kConstant,
                         .constant = const_cast<std::byte*>(bytes.data())}));
@@ -172,7 +172,7 @@ class Plan {
     return buffer(value, order);
   }
 
-  Status add_op(OpId id) {
+  Result<void> add_op(OpId id) {
     const BoundOpView view(graph_, id);
     DTR_TRY(verify_op(*view));
     const Op& op = graph_.op(id);
@@ -246,7 +246,7 @@ class Plan {
   }
 
   void* constant_data(ValueId value) const {
-    return const_cast<std::byte*>(program_.constants.bytes(graph_.value(value).constant).data());
+    return const_cast<std::byte*>(module_.constants.bytes(graph_.value(value).constant).data());
   }
 
   static memory::desc plain_weight_desc(const OpView& view) {
@@ -349,7 +349,7 @@ class Plan {
     arena_bytes_ = static_cast<size_t>(arena.total);
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
@@ -363,10 +363,10 @@ class Plan {
 
 class OneDnnExecutor final : public Executor {
  public:
-  OneDnnExecutor(const Program& program, const Graph& graph, const OneDnnOptions& options)
-      : program_(program), graph_(graph), options_(options), plan_(program, graph) {}
+  OneDnnExecutor(const Module& module, const Graph& graph, const OneDnnOptions& options)
+      : module_(module), graph_(graph), options_(options), plan_(module, graph) {}
 
-  Status build() {
+  Result<void> build() {
     omp_set_num_threads(1);
     return plan_.build();
   }
@@ -383,9 +383,9 @@ class OneDnnExecutor final : public Executor {
     for (const Step& step : plan_.steps()) {
       check_cancelled();
       const auto place = [&] {
-        return step.op.valid() ? place_of(program_, graph_, step.op) : Place{};
+        return step.op.valid() ? place_of(module_, graph_, step.op) : Place{};
       };
-      const auto executed = [&]() -> Status {
+      const auto executed = [&]() -> Result<void> {
         execute(step, run, stream, workspace);
         return {};
       };
@@ -488,30 +488,30 @@ class OneDnnExecutor final : public Executor {
     observer(value, logical.view());
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   OneDnnOptions options_;
-  Plan plan_;
+  GraphPlan plan_;
   std::mutex mutex_;
   std::vector<Workspace> free_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph,
+Result<std::unique_ptr<Executor>> make_onednn_executor(const Module& module, const Graph& graph,
                                                        const OneDnnOptions& options) {
   std::unique_ptr<OneDnnExecutor> executor;
   const auto build = [&] {
-    executor = std::make_unique<OneDnnExecutor>(program, graph, options);
+    executor = std::make_unique<OneDnnExecutor>(module, graph, options);
     return executor->build();
   };
   DTR_TRY(with_memory([] { return Place{}; }, build));
   return executor;
 }
 
-Result<std::unique_ptr<Executor>> make_model_executor(const Program& program, const Graph& graph) {
-  if (is_quantized(graph)) return make_reference_executor(program, graph);
-  return make_onednn_executor(program, graph);
+Result<std::unique_ptr<Executor>> make_model_executor(const Module& module, const Graph& graph) {
+  if (is_quantized(graph)) return make_reference_executor(module, graph);
+  return make_onednn_executor(module, graph);
 }
 
 }  // namespace dtr

@@ -19,11 +19,11 @@ struct OneDnnOptions {
 // thread; several runs at once use as many. Results agree with the reference executor up to the
 // order of float sums. Errors: kIrInvalid (an op works on quantized types, cannot be evaluated in
 // float, or breaks its own rules), kOutOfMemory (so does `run`).
-Result<std::unique_ptr<Executor>> make_onednn_executor(const Program& program, const Graph& graph,
+Result<std::unique_ptr<Executor>> make_onednn_executor(const Module& module, const Graph& graph,
                                                        const OneDnnOptions& options = {});
 
 // The executor for a model as it was read: oneDNN, or the reference executor where parts of it are
 // quantized.
-Result<std::unique_ptr<Executor>> make_model_executor(const Program& program, const Graph& graph);
+Result<std::unique_ptr<Executor>> make_model_executor(const Module& module, const Graph& graph);
 
 }  // namespace dtr

@@ -19,7 +19,7 @@ Tensor to_double(const TensorView& view) {
 
 class ReferenceExecutor final : public Executor {
  public:
-  ReferenceExecutor(const Program& program, const Graph& graph, Precision precision)
+  ReferenceExecutor(const Module& module, const Graph& graph, Precision precision)
       : graph_(graph),
         precision_(precision),
         constants_(graph.value_slots()),
@@ -30,7 +30,7 @@ class ReferenceExecutor final : public Executor {
       if (value.kind != ValueKind::kConstant || value.erased || value.unused()) continue;
       // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
       constants_[i] = {value.type.dtype, value.type.shape,
-                       const_cast<std::byte*>(program.constants.bytes(value.constant).data())};
+                       const_cast<std::byte*>(module.constants.bytes(value.constant).data())};
       if (evaluated_dtype(value.type) != value.type.dtype) {
         converted_[i] = to_double(constants_[i]);
         constants_[i] = converted_[i].view();
@@ -39,7 +39,7 @@ class ReferenceExecutor final : public Executor {
     for (const OpId id : graph.ops())
       for (const ValueId operand : graph.op(id).operands)
         if (operand.valid()) last_use_[operand.index] = id;
-    executable_ = check(program);
+    executable_ = check(module);
   }
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
@@ -116,14 +116,15 @@ class ReferenceExecutor final : public Executor {
   }
 
   // That every op is well formed and can be evaluated in memory that a machine has.
-  Status check(const Program& program) const {
+  Result<void> check(const Module& module) const {
     for (const OpId id : graph_.ops()) {
       const BoundOpView view(graph_, id);
       const auto at_op = [&](Diagnostic diagnostic) {
-        diagnostic.place = place_of(program, graph_, id);
+        diagnostic.place = place_of(module, graph_, id);
         return tl::unexpected<Diagnostic>(std::move(diagnostic));
       };
-      if (Status verified = verify_op(view); !verified) return at_op(std::move(verified).error());
+      if (Result<void> verified = verify_op(view); !verified)
+        return at_op(std::move(verified).error());
       if (evaluation(id) == nullptr)
         return at_op(
             {DiagnosticId::kIrInvalid,
@@ -146,14 +147,14 @@ class ReferenceExecutor final : public Executor {
   std::vector<TensorView> constants_;  // by value; views of the pool or of converted_
   std::vector<Tensor> converted_;      // constants in double
   std::vector<OpId> last_use_;         // by value
-  Status executable_;
+  Result<void> executable_;
 };
 
 }  // namespace
 
-std::unique_ptr<Executor> make_reference_executor(const Program& program, const Graph& graph,
+std::unique_ptr<Executor> make_reference_executor(const Module& module, const Graph& graph,
                                                   Precision precision) {
-  return std::make_unique<ReferenceExecutor>(program, graph, precision);
+  return std::make_unique<ReferenceExecutor>(module, graph, precision);
 }
 
 }  // namespace dtr

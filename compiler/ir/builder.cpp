@@ -159,14 +159,14 @@ ValueId GraphBuilder::add_constant(DType dtype, const Shape& shape, std::span<co
       break;
   }
   return rewriter_.add_constant({.dtype = dtype, .shape = shape},
-                                program_.constants.add(dtype, tensor.bytes()), name);
+                                module_.constants.add(dtype, tensor.bytes()), name);
 }
 
 std::optional<Tensor> GraphBuilder::constant_value(ValueId value) const {
   if (!graph().is_constant(value)) return std::nullopt;
   const Type& of = type(value);
   return Tensor::copy_of(of.dtype, of.shape,
-                         program_.constants.bytes(graph().value(value).constant));
+                         module_.constants.bytes(graph().value(value).constant));
 }
 
 std::optional<std::vector<double>> GraphBuilder::constant_elements(ValueId value) const {
@@ -176,7 +176,7 @@ std::optional<std::vector<double>> GraphBuilder::constant_elements(ValueId value
 
 tl::unexpected<Diagnostic> GraphBuilder::unsupported(std::string reason, std::string fix) const {
   return fail(DiagnosticId::kIrInvalid, std::move(reason), std::move(fix),
-              place_of(program_, origin_));
+              place_of(module_, origin_));
 }
 
 }  // namespace dtr

@@ -18,9 +18,8 @@ class GraphBuilder {
  public:
   // New ops stand before `before`, at the end of the graph if it is invalid. Names of new constants
   // begin with `name` if there is one.
-  GraphBuilder(Program& program, Graph& graph, Origin origin, std::string name = {},
-               OpId before = {})
-      : program_(program),
+  GraphBuilder(Module& module, Graph& graph, Origin origin, std::string name = {}, OpId before = {})
+      : module_(module),
         rewriter_(graph),
         origin_(std::move(origin)),
         name_(std::move(name)),
@@ -66,7 +65,7 @@ class GraphBuilder {
   ValueId add_constant(DType dtype, const Shape& shape, std::span<const double> values,
                        std::string_view name);
 
-  Program& program_;
+  Module& module_;
   Rewriter rewriter_;
   Origin origin_;
   std::string name_;

@@ -41,10 +41,10 @@ bool is_quantized(const Graph& graph) {
   return false;
 }
 
-Place place_of(const Program& program, const Origin& origin) {
-  Place place{.file = program.file};
-  if (!origin.sources.empty() && origin.sources.front() < program.sources.size()) {
-    const SourceOp& source = program.sources[origin.sources.front()];
+Place place_of(const Module& module, const Origin& origin) {
+  Place place{.file = module.file};
+  if (!origin.sources.empty() && origin.sources.front() < module.sources.size()) {
+    const SourceOp& source = module.sources[origin.sources.front()];
     place.node = source.name;
     place.module_path = source.module_path;
     place.source_line = source.source_line;
@@ -63,8 +63,8 @@ std::vector<Origin> readers(const Graph& graph, ValueId value) {
   return origins;
 }
 
-Place place_of(const Program& program, const Graph& graph, OpId op) {
-  Place place = place_of(program, graph.op(op).origin);
+Place place_of(const Module& module, const Graph& graph, OpId op) {
+  Place place = place_of(module, graph.op(op).origin);
   if (place.node.empty() && !graph.op(op).results.empty())
     place.node = graph.value(graph.op(op).results.front()).name;
   return place;

@@ -180,7 +180,7 @@ struct SourceOp {
 
 // Everything that is compiled together: named graphs (only `forward` compiles for now), constants,
 // table of source operators.
-struct Program {
+struct Module {
   std::string file;  // as the user named it, for messages
   std::vector<Graph> graphs;
   ConstantPool constants;
@@ -195,9 +195,9 @@ struct Program {
 bool is_quantized(const Graph& graph);
 
 // Place of an op for a diagnostic: names of its first source operator.
-Place place_of(const Program& program, const Origin& origin);
+Place place_of(const Module& module, const Origin& origin);
 // Origins of the ops that read a value, in the order in which the ops were made, each once.
 std::vector<Origin> readers(const Graph& graph, ValueId value);
-Place place_of(const Program& program, const Graph& graph, OpId op);
+Place place_of(const Module& module, const Graph& graph, OpId op);
 
 }  // namespace dtr

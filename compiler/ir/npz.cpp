@@ -330,14 +330,15 @@ std::vector<std::byte> format_npy(const TensorView& tensor) {
   return bytes;
 }
 
-Status write_npz(const std::string& path, std::span<const NamedTensor> tensors, bool compress) {
+Result<void> write_npz(const std::string& path, std::span<const NamedTensor> tensors,
+                       bool compress) {
   ZipWriter zip;
   for (const NamedTensor& named : tensors)
     zip.add(named.name + ".npy", format_npy(named.tensor.view()), compress);
   return write_file(path, zip.finish());
 }
 
-Status write_npy(const std::string& path, const TensorView& tensor) {
+Result<void> write_npy(const std::string& path, const TensorView& tensor) {
   return write_file(path, format_npy(tensor));
 }
 

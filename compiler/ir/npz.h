@@ -48,9 +48,9 @@ Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes,
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place);
 
 // Written whole or not at all. Errors: kFileNotWritable.
-Status write_npz(const std::string& path, std::span<const NamedTensor> tensors,
-                 bool compress = false);
-Status write_npy(const std::string& path, const TensorView& tensor);
+Result<void> write_npz(const std::string& path, std::span<const NamedTensor> tensors,
+                       bool compress = false);
+Result<void> write_npy(const std::string& path, const TensorView& tensor);
 // A .npy file in memory.
 std::vector<std::byte> format_npy(const TensorView& tensor);
 

@@ -43,7 +43,7 @@ std::string kernel_name(const OpDef& def) {
              : fmt::format("{}::{}.out", plain.substr(0, dot), plain.substr(dot + 1));
 }
 
-Status verify_op(const OpView& view) {
+Result<void> verify_op(const OpView& view) {
   constexpr std::string_view kKindNames[] = {"bool", "int", "float", "string", "ints", "floats"};
   const OpDef& def = *view.def;
   const auto invalid = [&](std::string reason) {
@@ -75,7 +75,7 @@ Status verify_op(const OpView& view) {
   for (const Attributes::Entry& entry : *view.attributes)
     if (def.schema.attribute(entry.first) == nullptr)
       return invalid(fmt::format("unknown attribute `{}`", entry.first));
-  return def.verify == nullptr ? Status{} : def.verify(view);
+  return def.verify == nullptr ? Result<void>{} : def.verify(view);
 }
 
 }  // namespace dtr

@@ -81,7 +81,7 @@ struct OpDef {
 
   // Checks shapes, dtypes, attribute values (presence and kind of attributes and number of operands
   // are checked before). The reason names operator, value and limit; the caller adds the place.
-  Status (*verify)(const OpView&) = nullptr;
+  Result<void> (*verify)(const OpView&) = nullptr;
   // Dtype and shape of the results from verified operands. Layout and quantization of the results
   // are the graph's business.
   std::vector<Type> (*infer)(const OpView&) = nullptr;
@@ -117,6 +117,6 @@ std::string kernel_name(const OpDef& def);
 
 // Everything `verify` promises: number of operands, presence and kind of attributes, then the op's
 // own rules.
-Status verify_op(const OpView& view);
+Result<void> verify_op(const OpView& view);
 
 }  // namespace dtr

@@ -29,32 +29,32 @@ struct WrittenType {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view file) : scan_(text) { program_.file = file; }
+  Parser(std::string_view text, std::string_view file) : scan_(text) { module_.file = file; }
 
-  Result<Program> run() {
+  Result<Module> run() {
     if (scan_.accept("sources")) DTR_TRY(parse_sources());
     do {
       const size_t start = scan_.offset();
       DTR_TRY(scan_.expect("graph"));
       DTR_ASSIGN(Graph graph, parse_graph());
-      for (const Graph& other : program_.graphs)
+      for (const Graph& other : module_.graphs)
         if (other.name == graph.name)
           return scan_.error_at(start, fmt::format("there is a graph `{}` already", graph.name));
-      program_.graphs.push_back(std::move(graph));
+      module_.graphs.push_back(std::move(graph));
     } while (!scan_.at_end());
-    return std::move(program_);
+    return std::move(module_);
   }
 
  private:
-  Status parse_sources() {
+  Result<void> parse_sources() {
     DTR_TRY(scan_.expect("{"));
     while (!scan_.accept("}")) {
       const size_t start = scan_.offset();
       DTR_ASSIGN(const uint32_t index,
                  scan_.integer<uint32_t>("the number of a source operator or `}`"));
-      if (index != program_.sources.size())
+      if (index != module_.sources.size())
         return scan_.error_at(start,
-                              fmt::format("expected source operator {}", program_.sources.size()));
+                              fmt::format("expected source operator {}", module_.sources.size()));
       DTR_TRY(scan_.expect(":"));
       SourceOp source;
       for (std::string* field :
@@ -64,7 +64,7 @@ class Parser {
       while (scan_.peek('"')) {
         DTR_ASSIGN(source.module_types.emplace_back(), scan_.string("a string (type of a module)"));
       }
-      program_.sources.push_back(std::move(source));
+      module_.sources.push_back(std::move(source));
     }
     return {};
   }
@@ -146,12 +146,12 @@ class Parser {
       return scan_.error_at(start, "impossible shape " + to_string(written.type.shape));
     if (scan_.accept("channels_last")) written.type.layout = Layout::kChannelsLast;
     if (scan_.accept("quant")) DTR_TRY(parse_quantization(written));
-    if (Status status = verify_quantization(written.type); !status)
+    if (Result<void> status = verify_quantization(written.type); !status)
       return scan_.error_at(start, status.error().reason, DiagnosticId::kIrInvalid);
     return written;
   }
 
-  Status parse_quantization(WrittenType& written) {
+  Result<void> parse_quantization(WrittenType& written) {
     DTR_TRY(scan_.expect("<"));
     if (scan_.accept("bias")) {
       written.derived_bias = true;
@@ -193,7 +193,7 @@ class Parser {
     size_t offset;
   };
 
-  Status parse_statement(Rewriter& rewriter) {
+  Result<void> parse_statement(Rewriter& rewriter) {
     std::vector<NewValue> results;
     do {
       NewValue value{.offset = scan_.offset()};
@@ -213,7 +213,7 @@ class Parser {
     return parse_op(rewriter, results);
   }
 
-  Status parse_op(Rewriter& rewriter, const std::vector<NewValue>& results) {
+  Result<void> parse_op(Rewriter& rewriter, const std::vector<NewValue>& results) {
     const size_t start = scan_.offset();
     DTR_ASSIGN(const std::string_view op_name,
                scan_.identifier("`constant` or the name of an operator"));
@@ -247,12 +247,12 @@ class Parser {
         return scan_.error_at(results[i].offset,
                               fmt::format("`{}` is defined twice", results[i].name));
     }
-    if (Status status = verify_op(program_, rewriter.graph(), *inserted); !status)
+    if (Result<void> status = verify_op(module_, rewriter.graph(), *inserted); !status)
       return scan_.error_at(start, status.error().reason, DiagnosticId::kIrInvalid);
     return {};
   }
 
-  Status parse_operands(Rewriter& rewriter, OpSpec& spec) {
+  Result<void> parse_operands(Rewriter& rewriter, OpSpec& spec) {
     DTR_TRY(scan_.expect("("));
     while (!scan_.peek(')')) {
       if (scan_.accept("_")) {
@@ -268,7 +268,7 @@ class Parser {
   }
 
   // Gives a constant with `quant<bias>` its quantization, if operand 2, which comes next, is one.
-  Status resolve_bias(Rewriter& rewriter, const OpSpec& spec) {
+  Result<void> resolve_bias(Rewriter& rewriter, const OpSpec& spec) {
     Scanner ahead = scan_;
     if (pending_biases_.empty() || !ahead.accept("%")) return {};
     DTR_ASSIGN(const std::string_view name, ahead.identifier("the name of a value"));
@@ -288,7 +288,7 @@ class Parser {
     return {};
   }
 
-  Status parse_attributes(OpSpec& spec) {
+  Result<void> parse_attributes(OpSpec& spec) {
     if (!scan_.accept("{")) return {};
     while (!scan_.peek('}')) {
       const size_t start = scan_.offset();
@@ -351,7 +351,7 @@ class Parser {
     return origin;
   }
 
-  Status parse_constant(Rewriter& rewriter, const NewValue& value) {
+  Result<void> parse_constant(Rewriter& rewriter, const NewValue& value) {
     Type type = value.written.type;
     const int64_t bytes = type.bytes();
     constant_bytes_ += bytes;
@@ -364,7 +364,7 @@ class Parser {
     }
     DTR_ASSIGN(const std::vector<std::byte> contents, parse_contents(type));
     const ValueId id =
-        rewriter.add_constant(type, program_.constants.add(type.dtype, contents), value.name);
+        rewriter.add_constant(type, module_.constants.add(type.dtype, contents), value.name);
     values_.emplace(value.name, id);
     if (value.written.derived_bias) pending_biases_.emplace(id.index, true);
     return {};
@@ -402,7 +402,7 @@ class Parser {
   }
 
   template <class T>
-  Status parse_integer_element(std::byte* to, int64_t limit = std::numeric_limits<T>::max()) {
+  Result<void> parse_integer_element(std::byte* to, int64_t limit = std::numeric_limits<T>::max()) {
     const size_t start = scan_.offset();
     DTR_ASSIGN(const int64_t wide, scan_.integer<int64_t>("an integer"));
     if (wide < std::numeric_limits<T>::min() || wide > limit)
@@ -412,12 +412,12 @@ class Parser {
     return {};
   }
   template <class T>
-  Status parse_float_element(std::byte* to) {
+  Result<void> parse_float_element(std::byte* to) {
     DTR_ASSIGN(const T value, scan_.floating<T>("a number"));
     std::memcpy(to, &value, sizeof value);
     return {};
   }
-  Status parse_element(DType dtype, std::byte* to) {
+  Result<void> parse_element(DType dtype, std::byte* to) {
     switch (dtype) {
       case DType::kBool:
         return parse_integer_element<uint8_t>(to, 1);
@@ -440,7 +440,7 @@ class Parser {
   }
 
   Scanner scan_;
-  Program program_;
+  Module module_;
   int64_t constant_bytes_ = 0;
   std::unordered_map<std::string_view, ValueId> values_;  // of the graph being read
   std::unordered_map<uint32_t, bool>
@@ -449,10 +449,10 @@ class Parser {
 
 }  // namespace
 
-Result<Program> parse_program(std::string_view text, std::string_view file) {
-  Result<Program> program = Parser(text, file).run();
-  if (!program) program.error().place.file = file;
-  return program;
+Result<Module> parse_module(std::string_view text, std::string_view file) {
+  Result<Module> module = Parser(text, file).run();
+  if (!module) module.error().place.file = file;
+  return module;
 }
 
 }  // namespace dtr

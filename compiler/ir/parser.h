@@ -12,7 +12,7 @@ namespace dtr {
 // Every op is verified as it is read. Errors: kIrSyntax for text that is not of the form,
 // kIrInvalid for a graph that breaks a rule of the IR; both begin with "line:column: ". `file` is
 // only for messages.
-Result<Program> parse_program(std::string_view text, std::string_view file = {});
+Result<Module> parse_module(std::string_view text, std::string_view file = {});
 
 // `elements` values of pseudo-random contents, the same on every machine: i8 −127…127, u8 and bool
 // all values, i16 −32767…32767, i32 −4096…4095 (a bias), i64 −128…127, floats in [−1, 1).

@@ -154,9 +154,9 @@ void append_element(std::string& out, DType dtype, std::span<const std::byte> by
 
 class GraphPrinter {
  public:
-  GraphPrinter(const Program& program, const Graph& graph, const PrintOptions& options,
+  GraphPrinter(const Module& module, const Graph& graph, const PrintOptions& options,
                std::string& out)
-      : program_(program),
+      : module_(module),
         graph_(graph),
         options_(options),
         out_(out),
@@ -263,8 +263,8 @@ class GraphPrinter {
     append_typed(id, derived_bias);
     out_ += " = constant ";
     const Value& value = graph_.value(id);
-    append_contents(value.type.dtype, program_.constants.bytes(value.constant),
-                    program_.constants.hash(value.constant));
+    append_contents(value.type.dtype, module_.constants.bytes(value.constant),
+                    module_.constants.hash(value.constant));
     out_ += '\n';
   }
 
@@ -293,7 +293,7 @@ class GraphPrinter {
     out_ += '>';
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   const PrintOptions& options_;
   std::string& out_;
@@ -317,16 +317,16 @@ void append_sources(std::string& out, const std::vector<SourceOp>& sources) {
 
 }  // namespace
 
-std::string print(const Program& program, const PrintOptions& options) {
+std::string print(const Module& module, const PrintOptions& options) {
   std::string out;
-  if (options.locations) append_sources(out, program.sources);
-  for (const Graph& graph : program.graphs) GraphPrinter(program, graph, options, out).run();
+  if (options.locations) append_sources(out, module.sources);
+  for (const Graph& graph : module.graphs) GraphPrinter(module, graph, options, out).run();
   return out;
 }
 
-std::string print(const Program& program, const Graph& graph, const PrintOptions& options) {
+std::string print(const Module& module, const Graph& graph, const PrintOptions& options) {
   std::string out;
-  GraphPrinter(program, graph, options, out).run();
+  GraphPrinter(module, graph, options, out).run();
   return out;
 }
 

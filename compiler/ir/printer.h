@@ -1,4 +1,4 @@
-// The text form of programs: what `parse_program` (compiler/ir/parser.h) reads back to the same
+// The text form of programs: what `parse_module` (compiler/ir/parser.h) reads back to the same
 // program, and what golden models, lit tests and
 // `--print-after` show.
 //
@@ -40,9 +40,9 @@ struct PrintOptions {
   bool locations = true;         // table of sources and loc(…)
 };
 
-std::string print(const Program& program, const PrintOptions& options = {});
+std::string print(const Module& module, const PrintOptions& options = {});
 // One graph without the table of sources.
-std::string print(const Program& program, const Graph& graph, const PrintOptions& options = {});
+std::string print(const Module& module, const Graph& graph, const PrintOptions& options = {});
 std::string print(const Type& type);
 std::string print(const AttributeValue& value);
 

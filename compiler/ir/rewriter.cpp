@@ -226,7 +226,7 @@ void Rewriter::rename(ValueId value, std::string_view name) {
   graph_.values_[value.index].name = unique_name(name);
 }
 
-Status Rewriter::refresh(OpId id) {
+Result<void> Rewriter::refresh(OpId id) {
   const BoundOpView bound(graph_, id);
   DTR_TRY(verify_op(*bound));
   const std::vector<Type> types = bound->def->infer(*bound);

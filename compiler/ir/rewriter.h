@@ -65,7 +65,7 @@ class Rewriter {
   void rename(ValueId value, std::string_view name);
   // Runs `verify` and `infer` of an op again after attributes or operands changed; updates shapes
   // of its results.
-  Status refresh(OpId op);
+  Result<void> refresh(OpId op);
 
  private:
   std::string unique_name(std::string_view wanted);

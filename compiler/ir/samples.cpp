@@ -91,7 +91,7 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
   return samples;
 }
 
-bool Samples::wants(const Graph& graph, std::string_view array) {
+bool Samples::is_input_array(const Graph& graph, std::string_view array) {
   const std::span<const ValueId> inputs = graph.inputs();
   for (size_t k = 0; k < inputs.size(); ++k)
     if (array == graph.value(inputs[k]).name || array == fmt::format("input_{}", k)) return true;
@@ -99,8 +99,9 @@ bool Samples::wants(const Graph& graph, std::string_view array) {
 }
 
 Result<Samples> Samples::read(const Graph& graph, const std::string& file) {
-  DTR_ASSIGN(std::vector<NamedTensor> arrays,
-             read_tensors(file, [&](std::string_view array) { return wants(graph, array); }));
+  DTR_ASSIGN(std::vector<NamedTensor> arrays, read_tensors(file, [&](std::string_view array) {
+               return is_input_array(graph, array);
+             }));
   DTR_ASSIGN(Samples samples, bind(graph, arrays, file));
   for (NamedTensor& array : arrays)
     samples.owned_.push_back(std::move(array.tensor));  // elements stay where they are
@@ -141,7 +142,7 @@ std::vector<TensorView> Samples::inputs(size_t index) const {
   return views;
 }
 
-Status Samples::check_finite() const {
+Result<void> Samples::check_finite() const {
   for (size_t k = 0; k < inputs_.size(); ++k) {
     TensorView all = inputs_[k].first;
     const int64_t per_sample = all.elements();

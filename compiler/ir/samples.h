@@ -24,10 +24,10 @@ class Samples {
                               const std::string& file);
   // Whether an input of the graph may take an array of this name from an .npz: what `read_tensors`
   // need not read otherwise.
-  static bool wants(const Graph& graph, std::string_view array);
-  // Reads the arrays that `wants` names from a .npz or .npy, and binds them: what every verb does
-  // with its data. Errors: those of `read_tensors` and `bind`; an array that no input takes is not
-  // read.
+  static bool is_input_array(const Graph& graph, std::string_view array);
+  // Reads the arrays that `is_input_array` names from a .npz or .npy, and binds them: what every
+  // verb does with its data. Errors: those of `read_tensors` and `bind`; an array that no input
+  // takes is not read.
   static Result<Samples> read(const Graph& graph, const std::string& file);
   // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on
   // every machine for a seed.
@@ -38,7 +38,7 @@ class Samples {
   // bind (random, read: as this object).
   std::vector<TensorView> inputs(size_t index) const;
   // kDataNotFinite at the first NaN or infinite element.
-  Status check_finite() const;
+  Result<void> check_finite() const;
 
  private:
   struct Input {

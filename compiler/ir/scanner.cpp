@@ -59,7 +59,7 @@ bool Scanner::accept(std::string_view token) {
   return true;
 }
 
-Status Scanner::expect(std::string_view token) {
+Result<void> Scanner::expect(std::string_view token) {
   if (accept(token)) return {};
   return expected(fmt::format("`{}`", token));
 }
@@ -94,7 +94,7 @@ Result<std::string> Scanner::string(std::string_view what) {
   return value;
 }
 
-Status Scanner::hex_bytes(std::span<std::byte> bytes) {
+Result<void> Scanner::hex_bytes(std::span<std::byte> bytes) {
   skip_space();
   for (std::byte& byte : bytes) {
     const int high = at_ + 1 < text_.size() ? hex_digit(text_[at_]) : -1;

@@ -35,7 +35,7 @@ class Scanner {
 
   // Skips white space and `token` if it comes next. A word must end where the token does.
   bool accept(std::string_view token);
-  Status expect(std::string_view token);
+  Result<void> expect(std::string_view token);
 
   // [A-Za-z_][A-Za-z0-9_.]*
   Result<std::string_view> identifier(std::string_view what);
@@ -48,7 +48,7 @@ class Scanner {
   // In double quotes, with \" \\ \xHH.
   Result<std::string> string(std::string_view what);
   // Fills `bytes` from pairs of hexadecimal digits.
-  Status hex_bytes(std::span<std::byte> bytes);
+  Result<void> hex_bytes(std::span<std::byte> bytes);
   // Whether the number that comes next is written as an integer.
   bool integer_ahead();
 

@@ -33,12 +33,12 @@ std::string describe(const Graph& graph, const Op& op) {
 // keeps.
 class GraphVerifier {
  public:
-  GraphVerifier(const Program& program, const Graph& graph) : program_(program), graph_(graph) {
+  GraphVerifier(const Module& module, const Graph& graph) : module_(module), graph_(graph) {
     defined_.resize(graph.value_slots());
     uses_.resize(graph.value_slots());
   }
 
-  Status run() {
+  Result<void> run() {
     DTR_TRY(verify_values());
     for (const ValueId input : graph_.inputs()) {
       if (graph_.value(input).kind != ValueKind::kInput)
@@ -54,7 +54,7 @@ class GraphVerifier {
             fmt::format("{}: the list of ops is broken", describe(graph_, graph_.op(id))));
       previous = id;
       DTR_TRY(verify_order(id));
-      DTR_TRY(verify_op(program_, graph_, id));
+      DTR_TRY(verify_op(module_, graph_, id));
     }
     if (previous != graph_.last_op() || count != graph_.op_count())
       return broken("the list of ops is broken");
@@ -62,7 +62,7 @@ class GraphVerifier {
   }
 
  private:
-  Status verify_values() {
+  Result<void> verify_values() {
     std::unordered_set<std::string_view> names;
     for (uint32_t i = 0; i < graph_.value_slots(); ++i) {
       const Value& value = graph_.value({i});
@@ -73,7 +73,7 @@ class GraphVerifier {
       if (!checked_element_count(value.type.shape))
         return broken(
             fmt::format("`{}`: impossible shape {}", value.name, to_string(value.type.shape)));
-      if (const Status status = verify_quantization(value.type); !status)
+      if (const Result<void> status = verify_quantization(value.type); !status)
         return broken(fmt::format("`{}`: {}", value.name, status.error().reason));
       if (value.kind == ValueKind::kConstant) DTR_TRY(verify_constant(value));
       if (value.kind == ValueKind::kConstant) defined_[i] = true;
@@ -81,19 +81,19 @@ class GraphVerifier {
     return {};
   }
 
-  Status verify_constant(const Value& value) const {
-    if (value.constant.index >= program_.constants.size())
+  Result<void> verify_constant(const Value& value) const {
+    if (value.constant.index >= module_.constants.size())
       return broken(fmt::format("constant `{}` is not in the pool", value.name));
-    const size_t bytes = program_.constants.bytes(value.constant).size();
-    if (program_.constants.dtype(value.constant) != value.type.dtype ||
+    const size_t bytes = module_.constants.bytes(value.constant).size();
+    if (module_.constants.dtype(value.constant) != value.type.dtype ||
         bytes != static_cast<size_t>(value.type.bytes()))
       return broken(fmt::format("constant `{}` of type {} has {} bytes of {}", value.name,
                                 print(value.type), bytes,
-                                name(program_.constants.dtype(value.constant))));
+                                name(module_.constants.dtype(value.constant))));
     return {};
   }
 
-  Status verify_order(OpId id) {
+  Result<void> verify_order(OpId id) {
     const Op& op = graph_.op(id);
     if (op.erased)
       return broken(fmt::format("{}: erased, but in the list of ops", describe(graph_, op)));
@@ -115,7 +115,7 @@ class GraphVerifier {
     return {};
   }
 
-  Status verify_uses() {
+  Result<void> verify_uses() {
     std::vector<uint32_t> output_uses(graph_.value_slots());
     for (const ValueId output : graph_.outputs()) {
       if (!output.valid() || graph_.value(output).erased || !defined_[output.index])
@@ -138,7 +138,7 @@ class GraphVerifier {
     return {};
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   std::vector<bool> defined_;
   std::vector<uint32_t> uses_;
@@ -146,10 +146,10 @@ class GraphVerifier {
 
 }  // namespace
 
-Status verify_op(const Program& program, const Graph& graph, OpId id) {
+Result<void> verify_op(const Module& module, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   const BoundOpView view(graph, id);
-  if (const Status status = verify_op(*view); !status)
+  if (const Result<void> status = verify_op(*view); !status)
     return broken(fmt::format(
         "{}{}", op.results.empty() ? "" : fmt::format("`{}`: ", graph.value(op.results[0]).name),
         status.error().reason));
@@ -167,7 +167,7 @@ Status verify_op(const Program& program, const Graph& graph, OpId id) {
   }
   for (size_t i = 0; i < op.origin.sources.size(); ++i) {
     const uint32_t source = op.origin.sources[i];
-    if (source >= program.sources.size())
+    if (source >= module.sources.size())
       return broken(
           fmt::format("{}: origin {} is not in the table of sources", describe(graph, op), source));
     if (i != 0 && source <= op.origin.sources[i - 1])
@@ -179,7 +179,7 @@ Status verify_op(const Program& program, const Graph& graph, OpId id) {
   return {};
 }
 
-Status verify_quantization(const Type& type) {
+Result<void> verify_quantization(const Type& type) {
   if (!type.quantized()) return {};
   const Quantization& quantization = *type.quantization;
   if (is_float(type.dtype) || type.dtype == DType::kInt64 || type.dtype == DType::kBool)
@@ -213,12 +213,12 @@ Status verify_quantization(const Type& type) {
   return {};
 }
 
-Status verify(const Program& program, const Graph& graph) {
-  return GraphVerifier(program, graph).run();
+Result<void> verify(const Module& module, const Graph& graph) {
+  return GraphVerifier(module, graph).run();
 }
 
-Status verify(const Program& program) {
-  for (const Graph& graph : program.graphs) DTR_TRY(verify(program, graph));
+Result<void> verify(const Module& module) {
+  for (const Graph& graph : module.graphs) DTR_TRY(verify(module, graph));
   return {};
 }
 

@@ -5,7 +5,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(verify_adaptive_pool(view));
   return check_keeps_quantization(view);
 }

@@ -10,7 +10,7 @@ AdaptiveWindow adaptive_window(const OpView& view) {
   return {{shape[shape.size() - 2], size[0]}, {shape[shape.size() - 1], size[1]}};
 }
 
-Status verify_adaptive_pool(const OpView& view) {
+Result<void> verify_adaptive_pool(const OpView& view) {
   DTR_TRY(check_pool_operand(view));
   DTR_TRY(check_ints(view, "output_size", 2, 1, kMaxExtent));
   return check_result_shape(view, infer_adaptive_pool(view).front().shape);

@@ -15,7 +15,7 @@ struct AdaptiveWindow {
   AdaptiveAxis h, w;
 };
 AdaptiveWindow adaptive_window(const OpView& view);
-Status verify_adaptive_pool(const OpView& view);
+Result<void> verify_adaptive_pool(const OpView& view);
 std::vector<Type> infer_adaptive_pool(const OpView& view);
 
 // Calls window(first element, row stride, rows, columns) for every output in order.

@@ -9,7 +9,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   const bool quantized = x.dtype == DType::kInt8 && per_tensor(x);
   if (!quantized && x.quantized())

@@ -6,7 +6,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(verify_pool(view));
   const AttributeValue* divisor = view.attributes->find("divisor_override");
   if (divisor != nullptr &&

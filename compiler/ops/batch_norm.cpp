@@ -6,7 +6,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   if (!is_float(x.dtype))
     return broken(view, fmt::format("the operand is {}, expected float", name(x.dtype)));

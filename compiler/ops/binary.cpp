@@ -25,7 +25,7 @@ double alpha_of(const OpView& view) {
 
 }  // namespace
 
-Status verify_binary(const OpView& view) {
+Result<void> verify_binary(const OpView& view) {
   DTR_TRY(check_activation(view, 0));
   DTR_TRY(check_activation(view, 1));
   DTR_TRY(check_fused_activation(view));

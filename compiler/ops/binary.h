@@ -12,7 +12,7 @@ namespace dtr::ops {
 
 // Both operands float, both int8 quantized per tensor, or both plain integers of one dtype where
 // the op takes them; shapes that broadcast.
-Status verify_binary(const OpView& view);
+Result<void> verify_binary(const OpView& view);
 std::vector<Type> infer_binary(const OpView& view);
 
 // y = function(a, b) of all pairs, then the fused activation.

@@ -7,7 +7,7 @@
 namespace dtr::ops {
 namespace {
 
-Status check_integers(const OpView& view, bool bools_only) {
+Result<void> check_integers(const OpView& view, bool bools_only) {
   for (size_t i = 0; i < view.operands.size(); ++i) {
     const Type& type = view.operand(i);
     if (!is_integral(type) || (bools_only && type.dtype != DType::kBool))
@@ -19,9 +19,9 @@ Status check_integers(const OpView& view, bool bools_only) {
 }
 
 template <bool kBoolsOnly>
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_integers(view, kBoolsOnly));
-  return view.operands.size() == 1 ? Status{} : verify_binary(view);
+  return view.operands.size() == 1 ? Result<void>{} : verify_binary(view);
 }
 
 template <auto kFunction>

@@ -13,7 +13,7 @@ Shape joined_shape(const OpView& view) {
   return shape;
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& first = view.operand(0);
   DTR_TRY(check_keeps_quantization(view));
   if (first.quantized() && first.quantization->per_channel())

@@ -13,7 +13,7 @@ RealBounds bounds(const OpView& view) {
   return {view.attribute_or("min", none.low), view.attribute_or("max", none.high)};
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_activation(view));
   const RealBounds limits = bounds(view);
   if (std::isnan(limits.low) || std::isnan(limits.high)) return broken(view, "a bound is NaN");

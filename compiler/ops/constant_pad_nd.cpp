@@ -18,7 +18,7 @@ Shape padded_shape(const OpView& view) {
   return shape;
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   DTR_TRY(check_keeps_quantization(view));
   if (!x.quantized() && !is_float(x.dtype))

@@ -9,7 +9,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   if (view.operand(0).quantized() || (!view.results.empty() && view.result().quantized()))
     return broken(view, "the operand or the result is quantized");
   const auto& wanted = view.attribute<std::string>("dtype");

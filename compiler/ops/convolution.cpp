@@ -12,7 +12,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_activation(view));
   DTR_TRY(check_fused_activation(view));
   const Shape& x = view.operand(0).shape;

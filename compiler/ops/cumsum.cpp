@@ -6,7 +6,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_activation(view));
   if (view.operand(0).quantized()) return broken(view, "the operand is quantized");
   const int64_t dim = view.attribute<int64_t>("dim");

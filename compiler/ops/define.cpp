@@ -19,7 +19,7 @@ bool per_tensor(const Type& type) {
          std::isfinite(q.scale()) && q.qmin <= q.zero_point() && q.zero_point() <= q.qmax;
 }
 
-Status check_activation(const OpView& view, size_t index) {
+Result<void> check_activation(const OpView& view, size_t index) {
   const Type& type = view.operand(index);
   const bool on_integers = view.def->has_trait(kOnIntegers) && !type.quantized();
   if (!is_float(type.dtype) && !on_integers) {
@@ -38,15 +38,15 @@ Status check_activation(const OpView& view, size_t index) {
   return {};
 }
 
-Status verify_activation(const OpView& view) { return check_activation(view); }
+Result<void> verify_activation(const OpView& view) { return check_activation(view); }
 
-Status check_keeps_quantization(const OpView& view) {
+Result<void> check_keeps_quantization(const OpView& view) {
   if (!view.results.empty() && view.operand(0).quantization != view.result().quantization)
     return broken(view, "operand 0 and the result have different quantizations");
   return {};
 }
 
-Status check_weight_and_bias(const OpView& view, int channel_axis, int64_t channels) {
+Result<void> check_weight_and_bias(const OpView& view, int channel_axis, int64_t channels) {
   const Type& x = view.operand(0);
   const Type& weight = view.operand(1);
   const Type* bias = view.has(2) ? &view.operand(2) : nullptr;
@@ -100,8 +100,8 @@ Status check_weight_and_bias(const OpView& view, int channel_axis, int64_t chann
   return {};
 }
 
-Status check_ints(const OpView& view, std::string_view attribute, size_t count, int64_t low,
-                  int64_t high) {
+Result<void> check_ints(const OpView& view, std::string_view attribute, size_t count, int64_t low,
+                        int64_t high) {
   const Ints& values = view.attribute<Ints>(attribute);
   if (values.size() != count)
     return broken(view,
@@ -113,7 +113,7 @@ Status check_ints(const OpView& view, std::string_view attribute, size_t count, 
   return {};
 }
 
-Status check_result_shape(const OpView& view, const Shape& shape) {
+Result<void> check_result_shape(const OpView& view, const Shape& shape) {
   const auto elements = checked_element_count(shape);
   if (!elements || *elements > INT32_MAX)
     return broken(view, fmt::format("the result would have the shape {}", to_string(shape)));
@@ -140,7 +140,7 @@ RealBounds activation_bounds(const OpView& view) {
                                : *activation_bounds(std::get<std::string>(*activation));
 }
 
-Status check_fused_activation(const OpView& view) {
+Result<void> check_fused_activation(const OpView& view) {
   const AttributeValue* activation = view.attributes->find(kActivationAttribute);
   if (activation != nullptr && !activation_bounds(std::get<std::string>(*activation)))
     return broken(

@@ -31,23 +31,23 @@ bool per_tensor(const Type& type);
 // Operand `index` takes part in arithmetic: floating point, int8 quantized per tensor, or a plain
 // integer or bool where the op has the trait kOnIntegers. If the results are known, the first one
 // is of the same kind.
-Status check_activation(const OpView& view, size_t index = 0);
+Result<void> check_activation(const OpView& view, size_t index = 0);
 // check_activation of operand 0: all that elementwise ops of one operand ask for.
-Status verify_activation(const OpView& view);
+Result<void> verify_activation(const OpView& view);
 // Result and operand 0, if quantized, have the same quantization.
-Status check_keeps_quantization(const OpView& view);
+Result<void> check_keeps_quantization(const OpView& view);
 
 // Weight (operand 1) and bias (operand 2, optional) of linear operators over x (operand 0). Float
 // x: both float. Quantized x: weight int8 with zero point 0, per tensor or per channel along
 // `channel_axis`; bias int32 with zero point 0 and the scale s_x · s_weight[c], to float rounding.
 // The bias has one dimension of `channels`.
-Status check_weight_and_bias(const OpView& view, int channel_axis, int64_t channels);
+Result<void> check_weight_and_bias(const OpView& view, int channel_axis, int64_t channels);
 
 // Every entry of the attribute in [low, high] and exactly `count` of them.
-Status check_ints(const OpView& view, std::string_view attribute, size_t count, int64_t low,
-                  int64_t high);
+Result<void> check_ints(const OpView& view, std::string_view attribute, size_t count, int64_t low,
+                        int64_t high);
 // Result shapes that can exist at all: at most 2^31 − 1 elements.
-Status check_result_shape(const OpView& view, const Shape& shape);
+Result<void> check_result_shape(const OpView& view, const Shape& shape);
 
 // Extents, strides and paddings above this are refused: sums and products of two of them fit int64.
 inline constexpr int64_t kMaxExtent = int64_t{1} << 30;
@@ -77,6 +77,6 @@ inline constexpr std::string_view kActivationAttribute = "activation";
 std::optional<RealBounds> activation_bounds(std::string_view name);
 // Bounds of the op's fused activation; infinite if it has none.
 RealBounds activation_bounds(const OpView& view);
-Status check_fused_activation(const OpView& view);
+Result<void> check_fused_activation(const OpView& view);
 
 }  // namespace dtr::ops

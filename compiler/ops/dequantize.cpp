@@ -4,7 +4,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   if ((x.dtype != DType::kInt8 && x.dtype != DType::kInt32) || !x.quantized())
     return broken(view, fmt::format("the operand is {}{}, expected quantized i8 or i32",

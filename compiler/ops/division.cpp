@@ -58,7 +58,7 @@ constexpr OpDef division_op(std::string_view name, std::string_view summary,
   return def;
 }
 
-Status verify_rounded(const OpView& view) {
+Result<void> verify_rounded(const OpView& view) {
   DTR_TRY(verify_binary(view));
   const auto mode = view.attribute_or<std::string>("rounding_mode", "");
   if (mode != "floor" && mode != "trunc")

@@ -7,7 +7,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_moves(view));
   const Shape& from = view.operand(0).shape;
   const Ints& size = view.attribute<Ints>("size");

@@ -5,7 +5,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_moves(view));
   const size_t rank = view.operand(0).rank();
   std::vector<bool> seen(rank);

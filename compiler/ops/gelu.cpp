@@ -7,7 +7,7 @@ namespace {
 
 bool by_tanh(const OpView& view) { return view.argument<std::string>("approximate") == "tanh"; }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const std::string approximate = view.argument<std::string>("approximate");
   if (approximate != "none" && approximate != "tanh")
     return broken(view, fmt::format("`approximate` is `{}`, expected none or tanh", approximate));

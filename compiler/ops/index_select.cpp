@@ -18,7 +18,7 @@ Shape selected_shape(const OpView& view) {
   return shape;
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_moves(view));
   const Type& index = view.operand(1);
   const int64_t dim = view.attribute<int64_t>("dim");

@@ -6,7 +6,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   if (view.operand(0).dtype != DType::kBool)
     return broken(view, fmt::format("operand 0 is {}, expected bool", name(view.operand(0).dtype)));
   return {};

@@ -22,7 +22,7 @@ std::optional<Shape> result_shape(const Shape& left, const Shape& right) {
   return shape;
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_activation(view, 0));
   DTR_TRY(check_activation(view, 1));
   const Type& left = view.operand(0);

@@ -4,7 +4,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(verify_pool(view));
   return check_keeps_quantization(view);
 }

@@ -37,7 +37,7 @@ constinit const OpDef kMeanDim{
     .summary = "mean over the dimensions `dim`",
     .schema = "(Tensor self, int[] dim, bool keepdim, *, ScalarType? dtype=None | bool qdq=False)",
     .kernel = "aten::mean.out",
-    .verify = verify_reduction_of_some,
+    .verify = verify_partial_reduction,
     .infer = infer_reduction,
     .evaluate_float = evaluate<float>,
     .evaluate_double = evaluate<double>,

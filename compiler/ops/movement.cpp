@@ -2,7 +2,7 @@
 
 namespace dtr::ops {
 
-Status check_moves(const OpView& view) {
+Result<void> check_moves(const OpView& view) {
   DTR_TRY(check_keeps_quantization(view));
   const Type& x = view.operand(0);
   if (x.quantized() && x.quantization->per_channel())

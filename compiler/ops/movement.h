@@ -6,7 +6,7 @@
 namespace dtr::ops {
 
 // The result has the quantization of operand 0, which is not one a channel.
-Status check_moves(const OpView& view);
+Result<void> check_moves(const OpView& view);
 
 // Completes the definition of an op that copies elements of any type: its three evaluations are
 // one.

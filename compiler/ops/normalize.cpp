@@ -12,7 +12,7 @@
 namespace dtr::ops {
 namespace {
 
-Status check_parameters(const OpView& view, const Shape& shape) {
+Result<void> check_parameters(const OpView& view, const Shape& shape) {
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!view.has(i)) continue;
     const Type& parameter = view.operand(i);
@@ -33,7 +33,7 @@ Status check_parameters(const OpView& view, const Shape& shape) {
   return {};
 }
 
-Status verify_last(const OpView& view) {
+Result<void> verify_last(const OpView& view) {
   DTR_TRY(check_activation(view));
   const Shape& x = view.operand(0).shape;
   const Ints& shape = view.attribute<Ints>("normalized_shape");
@@ -45,7 +45,7 @@ Status verify_last(const OpView& view) {
   return check_parameters(view, shape);
 }
 
-Status verify_groups(const OpView& view) {
+Result<void> verify_groups(const OpView& view) {
   DTR_TRY(check_activation(view));
   const Shape& x = view.operand(0).shape;
   const int64_t groups = view.attribute<int64_t>("num_groups");

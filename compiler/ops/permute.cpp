@@ -20,7 +20,7 @@ std::optional<std::vector<size_t>> normalized_dims(const OpView& view) {
   return normalized;
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   DTR_TRY(check_moves(view));
   if (!normalized_dims(view))

@@ -5,7 +5,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(verify_binary(view));
   const Shape& x = view.operand(0).shape;
   const Shape& weight = view.operand(1).shape;

@@ -6,7 +6,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   if (!is_float(view.operand(0).dtype))
     return broken(view,
                   fmt::format("the operand is {}, expected float", name(view.operand(0).dtype)));

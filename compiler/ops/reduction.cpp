@@ -14,7 +14,7 @@ std::optional<std::vector<bool>> reduced_dims(const OpView& view) {
   return reduced;
 }
 
-Status verify_reduction(const OpView& view) {
+Result<void> verify_reduction(const OpView& view) {
   DTR_TRY(check_activation(view));
   if (!reduced_dims(view))
     return broken(view, fmt::format("`dim` is out of range or repeats for an operand of rank {}",
@@ -22,14 +22,14 @@ Status verify_reduction(const OpView& view) {
   return {};
 }
 
-Status verify_reduction_of_some(const OpView& view) {
+Result<void> verify_partial_reduction(const OpView& view) {
   DTR_TRY(verify_reduction(view));
   if (view.operand(0).elements() == 0) return broken(view, "the operand has no elements");
   return {};
 }
 
-Status verify_extreme(const OpView& view) {
-  DTR_TRY(verify_reduction_of_some(view));
+Result<void> verify_extreme(const OpView& view) {
+  DTR_TRY(verify_partial_reduction(view));
   return check_keeps_quantization(view);
 }
 

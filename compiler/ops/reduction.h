@@ -11,9 +11,9 @@ namespace dtr::ops {
 
 // Which dimensions are reduced; nullopt if `dim` is out of range or names one twice.
 std::optional<std::vector<bool>> reduced_dims(const OpView& view);
-Status verify_reduction(const OpView& view);
+Result<void> verify_reduction(const OpView& view);
 // verify_reduction, and there is an element to begin with.
-Status verify_reduction_of_some(const OpView& view);
+Result<void> verify_partial_reduction(const OpView& view);
 std::vector<Type> infer_reduction(const OpView& view);
 
 // Calls step(result, element) for each element with the result that it is reduced to; results lie
@@ -71,7 +71,7 @@ void reduce_numbers_to_extreme(const OpView& view, std::span<const TensorView> o
 void sum_integers(const OpView& view, const TensorView& operand, const TensorView& result);
 
 // There is an element to begin with, and the result has the operand's quantization.
-Status verify_extreme(const OpView& view);
+Result<void> verify_extreme(const OpView& view);
 template <bool kGreatest>
 constexpr OpDef extreme_op(std::string_view name, std::string_view summary) {
   return {.name = name,

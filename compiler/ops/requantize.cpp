@@ -5,7 +5,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_activation(view));
   if (!view.operand(0).quantized())
     return broken(view, "the operand is float, expected quantized i8");

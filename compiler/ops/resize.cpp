@@ -36,7 +36,7 @@ ResizeRule resize_rule(const OpView& view, size_t axis) {
           .half_pixel_centers = view.attribute_or("half_pixel_centers", bilinear && !align)};
 }
 
-Status verify_resize(const OpView& view) {
+Result<void> verify_resize(const OpView& view) {
   DTR_TRY(check_activation(view));
   DTR_TRY(check_keeps_quantization(view));
   const Shape& shape = view.operand(0).shape;

@@ -18,7 +18,7 @@ struct ResizeRule {
 };
 // Of height (0) or width (1).
 ResizeRule resize_rule(const OpView& view, size_t axis);
-Status verify_resize(const OpView& view);
+Result<void> verify_resize(const OpView& view);
 std::vector<Type> infer_resize(const OpView& view);
 
 // The input that is nearest to output o, in float as PyTorch and TFLite compute it.

@@ -6,7 +6,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   DTR_TRY(check_moves(view));
   const int64_t wanted = view.attribute<int64_t>("dim");

@@ -12,7 +12,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(check_activation(view));
   const Type& x = view.operand(0);
   const int64_t dim = view.attribute<int64_t>("dim");

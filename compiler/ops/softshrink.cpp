@@ -14,7 +14,7 @@ struct Function {
   }
 };
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(verify_activation(view));
   const Function function(view);
   if (!(function.lambd >= 0))

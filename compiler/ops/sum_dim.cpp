@@ -8,7 +8,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   DTR_TRY(verify_reduction(view));
   if (view.argument<bool>("of_bytes") && !view.operand(0).quantized())
     return broken(view, "`of_bytes` is for quantized operands");

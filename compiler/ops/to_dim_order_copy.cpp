@@ -5,7 +5,7 @@
 namespace dtr::ops {
 namespace {
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const auto& layout = view.attribute<std::string>("layout");
   if (layout != "contiguous" && layout != "channels_last")
     return broken(view, fmt::format("unknown layout `{}`", layout));

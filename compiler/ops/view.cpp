@@ -29,7 +29,7 @@ std::optional<Shape> view_shape(const OpView& view) {
   return shape;
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   DTR_TRY(check_moves(view));
   if (!view_shape(view))

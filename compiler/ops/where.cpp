@@ -14,7 +14,7 @@ std::optional<Shape> joint_shape(const OpView& view) {
   return choices ? broadcast_shape(view.operand(0).shape, *choices) : std::nullopt;
 }
 
-Status verify(const OpView& view) {
+Result<void> verify(const OpView& view) {
   const Type &mask = view.operand(0), &a = view.operand(1), &b = view.operand(2);
   if (mask.dtype != DType::kBool)
     return broken(view, fmt::format("the mask is {}, expected bool", name(mask.dtype)));

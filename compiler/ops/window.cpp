@@ -32,7 +32,7 @@ Window pool_window(const OpView& view) {
   return {axis(0), axis(1)};
 }
 
-Status check_pool_operand(const OpView& view) {
+Result<void> check_pool_operand(const OpView& view) {
   DTR_TRY(check_activation(view));
   const Shape& shape = view.operand(0).shape;
   if (shape.size() != 3 && shape.size() != 4)
@@ -44,7 +44,7 @@ Status check_pool_operand(const OpView& view) {
   return {};
 }
 
-Status verify_pool(const OpView& view) {
+Result<void> verify_pool(const OpView& view) {
   DTR_TRY(check_pool_operand(view));
   DTR_TRY(check_ints(view, "kernel_size", 2, 1, kMaxExtent));
   DTR_TRY(check_ints(view, "stride", 2, 1, kMaxExtent));

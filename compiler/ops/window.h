@@ -52,12 +52,12 @@ int64_t window_outputs(const WindowAxis& axis, bool ceil_mode);
 
 // Operand 0 of a pool, adaptive or not: float or quantized int8, (N, C, H, W) or (C, H, W), not
 // empty.
-Status check_pool_operand(const OpView& view);
+Result<void> check_pool_operand(const OpView& view);
 // The window of a pool (attributes kernel_size, stride, padding, optional padding_end and dilation,
 // ceil_mode) over operand 0, (N, C, H, W) or (C, H, W).
 Window pool_window(const OpView& view);
 // Everything that pool_window and infer_pool need.
-Status verify_pool(const OpView& view);
+Result<void> verify_pool(const OpView& view);
 std::vector<Type> infer_pool(const OpView& view);
 
 // An average pool whose result is the mean of codes: operand and result have one quantization, and

@@ -179,7 +179,7 @@ class DelegateBackend : public Backend {
   virtual bool prefers_contiguous() const { return false; }
   // `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
   // Errors: kMemoryExceeded (no schedule fits SRAM), and those of an external converter.
-  virtual Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const = 0;
+  virtual Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const = 0;
 };
 
 // A backend each of whose operators becomes a kernel call of the program, on the CPU.
@@ -191,9 +191,9 @@ class KernelBackend : public Backend {
   virtual uint64_t conversion_cycles(int64_t elements) const = 0;
   // Rewrites an op that was placed here into ops that this backend has kernels for (fused
   // activations, for one). Returns whether it did.
-  virtual Result<bool> legalize(Program&, Graph&, OpId) const { return false; }
+  virtual Result<bool> legalize(Module&, Graph&, OpId) const { return false; }
   // The kernel that runs a legalized op.
-  virtual Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId op) const = 0;
+  virtual Result<KernelCall> kernel_call(Module& module, const Graph& graph, OpId op) const = 0;
 };
 
 }  // namespace dtr

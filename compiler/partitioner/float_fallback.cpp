@@ -9,7 +9,7 @@ namespace dtr {
 namespace {
 
 // The real values of a quantized constant, as float32 in logical order.
-ConstantId dequantized(Program& program, const Value& value) {
+ConstantId dequantized(Module& module, const Value& value) {
   const Type& type = value.type;
   const Quantization& quantization = *type.quantization;
   const auto count = static_cast<size_t>(type.elements());
@@ -31,11 +31,11 @@ ConstantId dequantized(Program& program, const Value& value) {
     }
   };
   if (type.dtype == DType::kInt32) {
-    convert(program.constants.values<int32_t>(value.constant));
+    convert(module.constants.values<int32_t>(value.constant));
   } else {
-    convert(program.constants.values<int8_t>(value.constant));
+    convert(module.constants.values<int8_t>(value.constant));
   }
-  return program.constants.add_values<float>(DType::kFloat32, real);
+  return module.constants.add_values<float>(DType::kFloat32, real);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ bool can_fall_back_to_float(const Graph& graph, OpId id) {
                      [&](ValueId result) { return graph.type(result).quantized(); });
 }
 
-Status fall_back_to_float(Program& program, Graph& graph, OpId id) {
+Result<void> fall_back_to_float(Module& module, Graph& graph, OpId id) {
   Rewriter rewriter(graph);
   const Op op = graph.op(id);
   OpSpec spec{.def = op.def,
@@ -61,7 +61,7 @@ Status fall_back_to_float(Program& program, Graph& graph, OpId id) {
       const Value& value = graph.value(operand);
       if (graph.is_constant(operand)) {
         real = rewriter.add_constant({.dtype = DType::kFloat32, .shape = value.type.shape},
-                                     dequantized(program, value), value.name + ".float");
+                                     dequantized(module, value), value.name + ".float");
       } else {
         DTR_ASSIGN(real,
                    rewriter.insert_value(

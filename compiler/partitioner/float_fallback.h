@@ -8,7 +8,7 @@ namespace dtr {
 
 // Rewrites `op`; constants become float constants. The new ops carry the origin of the op they
 // serve.
-Status fall_back_to_float(Program& program, Graph& graph, OpId op);
+Result<void> fall_back_to_float(Module& module, Graph& graph, OpId op);
 // Whether the op works on quantized integers and could be rewritten.
 bool can_fall_back_to_float(const Graph& graph, OpId op);
 

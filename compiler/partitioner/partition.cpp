@@ -160,13 +160,13 @@ class LevelCut {
   std::vector<Variable> of_op_;  // by op slot
 };
 
-void find_borders(const Graph& graph, std::vector<Unit>& units,
+void find_borders(const Graph& graph, std::vector<Partition>& partitions,
                   const std::vector<uint32_t>& unit_of) {
   std::vector<uint32_t> last_reader(graph.value_slots(), UINT32_MAX);
-  for (uint32_t index = 0; index < units.size(); ++index) {
-    Unit& unit = units[index];
+  for (uint32_t index = 0; index < partitions.size(); ++index) {
+    Partition& partition = partitions[index];
     std::vector<ValueId> seen;
-    for (const OpId op : unit.ops) {
+    for (const OpId op : partition.ops) {
       for (const ValueId operand : graph.op(op).operands) {
         if (!operand.valid() || graph.is_constant(operand)) continue;
         const OpId from = graph.producer(operand);
@@ -178,13 +178,13 @@ void find_borders(const Graph& graph, std::vector<Unit>& units,
                             std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
                               return unit_of[use.op.index] != index;
                             });
-        if (leaves) unit.outputs.push_back(result);
+        if (leaves) partition.outputs.push_back(result);
       }
     }
     for (const ValueId input : seen) {
       if (last_reader[input.index] == index) continue;
       last_reader[input.index] = index;
-      unit.inputs.push_back(input);
+      partition.inputs.push_back(input);
     }
   }
 }
@@ -280,66 +280,71 @@ std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>
 
 // Units in order of level. A kernel call reads from delegates of lower levels and from kernel calls
 // before it, a delegate from kernel calls of its level too, so these come first.
-std::vector<Unit> units_at(const Graph& graph, const Placement& placement, const Recipe& recipe,
-                           const Levels& levels, const std::vector<uint32_t>& level) {
+std::vector<Partition> partitions_at(const Graph& graph, const Placement& placement,
+                                     const Recipe& recipe, const Levels& levels,
+                                     const std::vector<uint32_t>& level) {
   std::map<std::pair<uint32_t, int>, std::vector<OpId>> groups;
   for (const OpId op : graph.ops())
     groups[{level[op.index], levels.is_delegate(op) ? placement.backend[op.index] : -1}].push_back(
         op);
-  std::vector<Unit> units;
+  std::vector<Partition> partitions;
   std::vector<uint32_t> unit_of(graph.op_slots(), UINT32_MAX);
   for (const auto& [key, ops] : groups) {
     if (key.second < 0) {
       for (const OpId op : ops)
-        units.push_back({.backend = placement.backend[op.index], .ops = {op}});
+        partitions.push_back({.backend = placement.backend[op.index], .ops = {op}});
     } else {
       const auto backend = static_cast<uint8_t>(key.second);
       for (std::vector<OpId>& piece :
            split(graph, ops, recipe[backend]->as_delegate()->max_operands()))
-        units.push_back({.backend = backend, .ops = std::move(piece)});
+        partitions.push_back({.backend = backend, .ops = std::move(piece)});
     }
   }
-  for (uint32_t index = 0; index < units.size(); ++index)
-    for (const OpId op : units[index].ops) unit_of[op.index] = index;
-  find_borders(graph, units, unit_of);
-  return units;
+  for (uint32_t index = 0; index < partitions.size(); ++index)
+    for (const OpId op : partitions[index].ops) unit_of[op.index] = index;
+  find_borders(graph, partitions, unit_of);
+  return partitions;
 }
 
 }  // namespace
 
-std::vector<Unit> partition(const Graph& graph, const Placement& placement, const Recipe& recipe) {
+std::vector<Partition> make_partitions(const Graph& graph, const Placement& placement,
+                                       const Recipe& recipe) {
   const Levels levels(graph, placement, recipe);
-  std::vector<Unit> units = units_at(graph, placement, recipe, levels, levels.earliest());
+  std::vector<Partition> partitions =
+      partitions_at(graph, placement, recipe, levels, levels.earliest());
   const size_t choices = levels.choices();
-  if (choices == 0 || choices > kMaxCutNodes) return units;
-  std::vector<Unit> cut =
-      units_at(graph, placement, recipe, levels, LevelCut(graph, levels).solve());
+  if (choices == 0 || choices > kMaxCutNodes) return partitions;
+  std::vector<Partition> cut =
+      partitions_at(graph, placement, recipe, levels, LevelCut(graph, levels).solve());
   // What is read several units later is kept once but weighted by the distance, so the first levels
   // may, rarely, be better.
-  return hand_over_cost(graph, cut, recipe) <= hand_over_cost(graph, units, recipe) ? cut : units;
+  return dispatch_cost(graph, cut, recipe) <= dispatch_cost(graph, partitions, recipe) ? cut
+                                                                                       : partitions;
 }
 
-uint64_t hand_over_cost(const Graph& graph, const std::vector<Unit>& units, const Recipe& recipe) {
+uint64_t dispatch_cost(const Graph& graph, const std::vector<Partition>& partitions,
+                       const Recipe& recipe) {
   uint64_t cycles = 0;
-  for (const Unit& unit : units) {
-    const DelegateBackend* delegate = recipe[unit.backend]->as_delegate();
+  for (const Partition& partition : partitions) {
+    const DelegateBackend* delegate = recipe[partition.backend]->as_delegate();
     if (delegate == nullptr) continue;
     uint64_t bytes = 0;
-    for (const std::vector<ValueId>* values : {&unit.inputs, &unit.outputs})
+    for (const std::vector<ValueId>* values : {&partition.inputs, &partition.outputs})
       for (const ValueId value : *values) bytes += static_cast<uint64_t>(graph.type(value).bytes());
     cycles += delegate->dispatch_cycles() + (bytes + kBytesPerCycle - 1) / kBytesPerCycle;
   }
   return cycles;
 }
 
-Graph extract(const Graph& graph, const Unit& unit) {
+Graph extract(const Graph& graph, const Partition& partition) {
   Graph part;
   part.name = graph.name;
   Rewriter rewriter(part);
   std::map<ValueId, ValueId> inside;
-  for (const ValueId input : unit.inputs)
+  for (const ValueId input : partition.inputs)
     inside[input] = rewriter.add_input(graph.type(input), graph.value(input).name);
-  for (const OpId id : unit.ops) {
+  for (const OpId id : partition.ops) {
     const Op& op = graph.op(id);
     OpSpec spec{.def = op.def,
                 .attributes = op.attributes,
@@ -362,7 +367,7 @@ Graph extract(const Graph& graph, const Unit& unit) {
     }
   }
   std::vector<ValueId> outputs;
-  for (const ValueId output : unit.outputs) outputs.push_back(inside.at(output));
+  for (const ValueId output : partition.outputs) outputs.push_back(inside.at(output));
   rewriter.set_outputs(std::move(outputs));
   return part;
 }

@@ -17,7 +17,7 @@
 namespace dtr {
 
 // Ops that run together: one delegate call, or one op as a kernel call of the program.
-struct Unit {
+struct Partition {
   uint8_t backend = 0;
   std::vector<OpId> ops;        // in program order
   std::vector<ValueId> inputs;  // values from outside, constants not counted, in order of first use
@@ -27,14 +27,16 @@ struct Unit {
 inline constexpr size_t kMaxCutNodes = 20'000;
 
 // Units in an order in which each comes after those it reads from.
-std::vector<Unit> partition(const Graph& graph, const Placement& placement, const Recipe& recipe);
+std::vector<Partition> make_partitions(const Graph& graph, const Placement& placement,
+                                       const Recipe& recipe);
 
 // What handing over costs, in cycles: the start of every delegate call, and its inputs and outputs
 // at eight bytes a cycle.
-uint64_t hand_over_cost(const Graph& graph, const std::vector<Unit>& units, const Recipe& recipe);
+uint64_t dispatch_cost(const Graph& graph, const std::vector<Partition>& partitions,
+                       const Recipe& recipe);
 
 // A unit as a graph of its own: inputs and outputs in the unit's order, names, origins, layouts and
 // quantization kept.
-Graph extract(const Graph& graph, const Unit& unit);
+Graph extract(const Graph& graph, const Partition& partition);
 
 }  // namespace dtr

@@ -13,7 +13,7 @@ namespace dtr {
 namespace {
 
 // Ops that stand for the hand-over itself, not for an operator of the model.
-bool converts(const Op& op) {
+bool is_conversion(const Op& op) {
   return op.def == &ops::kQuantize || op.def == &ops::kDequantize || op.def == &ops::kRequantize ||
          op.def == &ops::kToDimOrderCopy;
 }
@@ -28,8 +28,8 @@ bool works_on_float(const Graph& graph, const Op& op) {
 
 class Placer {
  public:
-  Placer(Program& program, Graph& graph, const Recipe& recipe, const PlacementOptions& options)
-      : program_(program), graph_(graph), recipe_(recipe), options_(options) {
+  Placer(Module& module, Graph& graph, const Recipe& recipe, const PlacementOptions& options)
+      : module_(module), graph_(graph), recipe_(recipe), options_(options) {
     while (host_ < recipe.size() && recipe[host_]->as_delegate() != nullptr) ++host_;
     for (const OpId op : graph.ops())
       for (const ValueId result : graph.op(op).results)
@@ -39,24 +39,24 @@ class Placer {
   Result<Placement> run() {
     grow();
     for (const OpId op : ops()) DTR_TRY(choose(op));
-    DTR_TRY(nobody_homeless());
+    DTR_TRY(check_all_placed());
     while (true) {
       DTR_ASSIGN(const bool moved, move_units_to_host());
       if (!moved) break;
     }
     DTR_TRY(legalize());
-    DTR_TRY(nobody_homeless());
+    DTR_TRY(check_all_placed());
     find_roots();
     return std::move(placement_);
   }
 
  private:
-  Status nobody_homeless() const {
-    if (homeless_.empty()) return {};
+  Result<void> check_all_placed() const {
+    if (unplaced_.empty()) return {};
     return fail(DiagnosticId::kNoBackend,
-                "no backend of the target runs these operators:" + homeless_,
+                "no backend of the target runs these operators:" + unplaced_,
                 "replace the operators, or choose a target whose recipe has a backend for them",
-                homeless_place_);
+                unplaced_place_);
   }
   std::vector<OpId> ops() const {
     std::vector<OpId> list;
@@ -67,9 +67,10 @@ class Placer {
     placement_.backend.resize(graph_.op_slots(), Placement::kNowhere);
     placement_.reasons.resize(graph_.op_slots());
   }
-  Wish wish(OpId op) const {
-    return op.index < options_.wishes.size() && !converts(graph_.op(op)) ? options_.wishes[op.index]
-                                                                         : Wish::kNone;
+  PlacementOverride override_of(OpId op) const {
+    return op.index < options_.overrides.size() && !is_conversion(graph_.op(op))
+               ? options_.overrides[op.index]
+               : PlacementOverride::kNone;
   }
   bool is_delegate(uint8_t backend) const { return recipe_[backend]->as_delegate() != nullptr; }
   bool excluded(OpId op, size_t backend) const {
@@ -91,7 +92,7 @@ class Placer {
 
   // ---- the first backend that takes the op
 
-  Status choose(OpId op) {
+  Result<void> choose(OpId op) {
     std::vector<std::pair<size_t, Refusal>> refusals;
     for (size_t i = 0; i < recipe_.size(); ++i) {
       std::optional<Refusal> refusal = ask(i, op);
@@ -100,22 +101,22 @@ class Placer {
         if (!refusals.empty()) explain(op, refusals);
         return {};
       }
-      if (wish(op) == Wish::kForceOn && i + 1 == host_)
+      if (override_of(op) == PlacementOverride::kForceOn && i + 1 == host_)
         return fail(DiagnosticId::kPlacementForced,
                     fmt::format("{} cannot run {}: {}", recipe_[i]->name(), graph_.op(op).def->name,
                                 refusal->reason),
-                    refusal->remedy, place_of(program_, graph_, op));
+                    refusal->remedy, place_of(module_, graph_, op));
       refusals.emplace_back(i, std::move(*refusal));
     }
     if (alone_in_float(op)) {
       explain(op, refusals);
       return run_in_float(op);
     }
-    const Place place = place_of(program_, graph_, op);
-    if (homeless_.empty()) homeless_place_ = place;
-    homeless_ += terminal_format("\n  `{}` ({})", place.node, graph_.op(op).def->name);
+    const Place place = place_of(module_, graph_, op);
+    if (unplaced_.empty()) unplaced_place_ = place;
+    unplaced_ += terminal_format("\n  `{}` ({})", place.node, graph_.op(op).def->name);
     for (const auto& [backend, refusal] : refusals)
-      homeless_ += terminal_format("\n    {}: {}", recipe_[backend]->name(), refusal.reason);
+      unplaced_ += terminal_format("\n    {}: {}", recipe_[backend]->name(), refusal.reason);
     return {};
   }
 
@@ -126,7 +127,7 @@ class Placer {
           fmt::format("a constraint of the recipe keeps it off `{}`", recipe_[backend]->name()),
           "change the recipe"};
     if (backend >= host_) return recipe_[backend]->refuse(graph_, op);
-    if (wish(op) == Wish::kKeepOff)
+    if (override_of(op) == PlacementOverride::kKeepOff)
       return Refusal{"kept-off", "the options of the compilation keep it off the NPU",
                      "leave out --keep-off"};
     if (const auto known = options_.known.find(op); known != options_.known.end())
@@ -150,7 +151,8 @@ class Placer {
   // In a model that came quantized: what keeps an op float that the backend runs on integers.
   std::optional<Refusal> why_float(const Backend& backend, OpId id) const {
     const Op& op = graph_.op(id);
-    if (!model_is_quantized_ || converts(op) || !works_on_float(graph_, op)) return std::nullopt;
+    if (!model_is_quantized_ || is_conversion(op) || !works_on_float(graph_, op))
+      return std::nullopt;
     const bool becomes_convolution =
         op.def == &ops::kBatchNorm;  // between dequantize and quantize (convolve_batch_norm)
     if (!backend.support(becomes_convolution ? ops::kConvolution : *op.def)) return std::nullopt;
@@ -197,7 +199,7 @@ class Placer {
       explain(op, *delegate, refusal);
   }
   void explain(OpId op, const DelegateBackend& delegate, Refusal refusal) {
-    if (converts(graph_.op(op))) return;
+    if (is_conversion(graph_.op(op))) return;
     const BoundOpView view(graph_, op);
     placement_.reasons[op.index] =
         Reason{.backend = delegate.name(),
@@ -225,11 +227,11 @@ class Placer {
   }
 
   // Float ops and conversions take the op's place; the reason goes to the op that computes.
-  Status run_in_float(OpId op) {
+  Result<void> run_in_float(OpId op) {
     const OpDef* const def = graph_.op(op).def;
     const std::optional<Reason> reason = std::move(placement_.reasons[op.index]);
     const size_t known = graph_.op_slots();
-    DTR_TRY(fall_back_to_float(program_, graph_, op));
+    DTR_TRY(fall_back_to_float(module_, graph_, op));
     grow();
     for (auto index = static_cast<uint32_t>(known); index < graph_.op_slots(); ++index) {
       const OpId made{index};
@@ -242,13 +244,13 @@ class Placer {
   // The op by itself as it would run in float; nullopt if it has no float form.
   std::optional<Graph> alone_in_float(OpId id) {
     if (!can_fall_back_to_float(graph_, id)) return std::nullopt;
-    Unit alone{.ops = {id}, .outputs = graph_.op(id).results};
+    Partition alone{.ops = {id}, .outputs = graph_.op(id).results};
     for (const ValueId operand : graph_.op(id).operands)
       if (operand.valid() && !graph_.is_constant(operand) &&
           std::ranges::find(alone.inputs, operand) == alone.inputs.end())
         alone.inputs.push_back(operand);
     Graph part = extract(graph_, alone);
-    if (!fall_back_to_float(program_, part, part.first_op())) return std::nullopt;
+    if (!fall_back_to_float(module_, part, part.first_op())) return std::nullopt;
     return part;
   }
 
@@ -261,7 +263,7 @@ class Placer {
     return taken;
   }
 
-  Status choose_on_host(OpId op) {
+  Result<void> choose_on_host(OpId op) {
     for (size_t i = host_; i < recipe_.size(); ++i) {
       if (ask(i, op)) continue;
       placement_.backend[op.index] = static_cast<uint8_t>(i);
@@ -275,19 +277,19 @@ class Placer {
   // Returns whether a unit moved, which may leave others with less.
   Result<bool> move_units_to_host() {
     bool moved = false;
-    for (const Unit& unit : partition(graph_, placement_, recipe_)) {
-      const DelegateBackend* delegate = recipe_[unit.backend]->as_delegate();
+    for (const Partition& partition : make_partitions(graph_, placement_, recipe_)) {
+      const DelegateBackend* delegate = recipe_[partition.backend]->as_delegate();
       if (delegate == nullptr) continue;
-      if (std::any_of(unit.ops.begin(), unit.ops.end(),
-                      [&](OpId op) { return wish(op) == Wish::kForceOn; }))
+      if (std::any_of(partition.ops.begin(), partition.ops.end(),
+                      [&](OpId op) { return override_of(op) == PlacementOverride::kForceOn; }))
         continue;
       if (host_ == recipe_.size()) continue;
-      std::optional<Reason> reason = computes_nothing(unit);
-      if (!reason && options_.weigh_costs) reason = costs_more(unit);
-      if (!reason ||
-          !std::all_of(unit.ops.begin(), unit.ops.end(), [&](OpId op) { return runs_on_host(op); }))
+      std::optional<Reason> reason = computes_nothing(partition);
+      if (!reason && options_.weigh_costs) reason = costs_more(partition);
+      if (!reason || !std::all_of(partition.ops.begin(), partition.ops.end(),
+                                  [&](OpId op) { return runs_on_host(op); }))
         continue;
-      for (const OpId op : unit.ops) {
+      for (const OpId op : partition.ops) {
         explain(op, *delegate, reason->refusal);
         if (std::optional<Reason>& of_op = placement_.reasons[op.index]) {
           of_op->because_of = reason->because_of;
@@ -304,34 +306,35 @@ class Placer {
     return moved;
   }
 
-  std::optional<Reason> computes_nothing(const Unit& unit) const {
+  std::optional<Reason> computes_nothing(const Partition& partition) const {
     const auto is_view = [&](OpId op) {
       return graph_.op(op).def == &ops::kView || graph_.op(op).def == &ops::kToDimOrderCopy;
     };
-    if (!std::all_of(unit.ops.begin(), unit.ops.end(), is_view)) return std::nullopt;
+    if (!std::all_of(partition.ops.begin(), partition.ops.end(), is_view)) return std::nullopt;
     return Reason{.refusal = {"only-views",
                               "a call of the NPU that has only views to show computes nothing",
                               {}},
-                  .because_of = neighbour_on_host(unit)};
+                  .because_of = neighbour_on_host(partition)};
   }
 
   // A unit between ops that the host computes: it is handed over only for its own sake.
-  std::optional<Reason> costs_more(const Unit& unit) const {
-    const std::string neighbour = neighbour_on_host(unit);
+  std::optional<Reason> costs_more(const Partition& partition) const {
+    const std::string neighbour = neighbour_on_host(partition);
     if (neighbour.empty()) return std::nullopt;
-    uint64_t on_delegate = recipe_[unit.backend]->as_delegate()->dispatch_cycles(), on_host = 0;
-    for (const OpId op : unit.ops) {
-      on_delegate += recipe_[unit.backend]->cost(graph_, op);
+    uint64_t on_delegate = recipe_[partition.backend]->as_delegate()->dispatch_cycles(),
+             on_host = 0;
+    for (const OpId op : partition.ops) {
+      on_delegate += recipe_[partition.backend]->cost(graph_, op);
       on_host += host_cycles(op);
     }
     if (on_delegate <= on_host) return std::nullopt;
     const std::string limit =
         "an operator beside one on the CPU is handed over if that saves cycles";
-    const std::string value =
-        fmt::format("{} would take about {} cycles with the hand-over, {} on the CPU",
-                    unit.ops.size() == 1 ? std::string("this one")
-                                         : fmt::format("this one and {} more", unit.ops.size() - 1),
-                    on_delegate, on_host);
+    const std::string value = fmt::format(
+        "{} would take about {} cycles with the hand-over, {} on the CPU",
+        partition.ops.size() == 1 ? std::string("this one")
+                                  : fmt::format("this one and {} more", partition.ops.size() - 1),
+        on_delegate, on_host);
     return Reason{
         .refusal = {"costs-more", fmt::format("{}; {}", limit, value),
                     "force it with --force-on, or bring its neighbour to the NPU", limit, value},
@@ -340,21 +343,21 @@ class Placer {
 
   // The name of an operator that computes on the host right before or behind the unit, conversions
   // not counted; empty if there is none.
-  std::string neighbour_on_host(const Unit& unit) const {
+  std::string neighbour_on_host(const Partition& partition) const {
     const auto named = [&](OpId op) -> std::string {
-      return op.valid() && placement_.reasons[op.index] ? place_of(program_, graph_, op).node
+      return op.valid() && placement_.reasons[op.index] ? place_of(module_, graph_, op).node
                                                         : std::string();
     };
-    for (ValueId input : unit.inputs) {
+    for (ValueId input : partition.inputs) {
       OpId from = graph_.producer(input);
-      while (from.valid() && converts(graph_.op(from)))
+      while (from.valid() && is_conversion(graph_.op(from)))
         from = graph_.producer(graph_.op(from).operands[0]);
       if (std::string name = named(from); !name.empty()) return name;
     }
-    for (const ValueId output : unit.outputs)
+    for (const ValueId output : partition.outputs)
       for (const Use& use : graph_.value(output).uses) {
         if (std::string name = named(use.op); !name.empty()) return name;
-        if (!converts(graph_.op(use.op))) continue;
+        if (!is_conversion(graph_.op(use.op))) continue;
         for (const Use& next : graph_.value(graph_.op(use.op).results[0]).uses)
           if (std::string name = named(next.op); !name.empty()) return name;
       }
@@ -363,12 +366,12 @@ class Placer {
 
   // ---- what backends rewrite, and who follows whom
 
-  Status legalize() {
+  Result<void> legalize() {
     for (const OpId op : ops()) {
       const size_t known = graph_.op_slots();
       const KernelBackend* kernels = recipe_[placement_.backend[op.index]]->as_kernels();
       if (kernels == nullptr) continue;
-      DTR_ASSIGN(const bool rewritten, kernels->legalize(program_, graph_, op));
+      DTR_ASSIGN(const bool rewritten, kernels->legalize(module_, graph_, op));
       if (!rewritten) continue;
       grow();
       for (auto index = static_cast<uint32_t>(known); index < graph_.op_slots(); ++index) {
@@ -387,13 +390,13 @@ class Placer {
     for (const OpId id : graph_.ops()) {
       std::optional<Reason>& reason = placement_.reasons[id.index];
       if (!reason) continue;
-      const std::string name = place_of(program_, graph_, id).node;
+      const std::string name = place_of(module_, graph_, id).node;
       if (reason->because_of.empty() && reason->refusal.id == "not-quantized-in-model" &&
           follows_operands(id))
         for (const ValueId operand : graph_.op(id).operands) {
           const OpId from = graph_.producer(operand);
           if (!from.valid() || !placement_.reasons[from.index]) continue;
-          reason->because_of = place_of(program_, graph_, from).node;
+          reason->because_of = place_of(module_, graph_, from).node;
           break;
         }
       if (const auto at = root_of.find(reason->because_of); at != root_of.end())
@@ -412,22 +415,22 @@ class Placer {
     });
   }
 
-  Program& program_;
+  Module& module_;
   Graph& graph_;
   const Recipe& recipe_;
   const PlacementOptions& options_;
   Placement placement_;
   size_t host_ = 0;  // first backend of the recipe that is no delegate
   bool model_is_quantized_ = false;
-  std::string homeless_;
-  Place homeless_place_;
+  std::string unplaced_;
+  Place unplaced_place_;
 };
 
 }  // namespace
 
-Result<Placement> place(Program& program, Graph& graph, const Recipe& recipe,
+Result<Placement> place(Module& module, Graph& graph, const Recipe& recipe,
                         const PlacementOptions& options) {
-  return Placer(program, graph, recipe, options).run();
+  return Placer(module, graph, recipe, options).run();
 }
 
 }  // namespace dtr

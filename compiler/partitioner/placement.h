@@ -14,10 +14,10 @@ namespace dtr {
 
 using Recipe = std::vector<std::unique_ptr<Backend>>;  // first choice first
 
-enum class Wish : uint8_t { kNone, kKeepOff, kForceOn };
+enum class PlacementOverride : uint8_t { kNone, kKeepOff, kForceOn };
 
 struct PlacementOptions {
-  std::vector<Wish> wishes = {};  // by op slot; shorter: no wish
+  std::vector<PlacementOverride> overrides = {};  // by op slot; shorter: no wish
   std::vector<uint32_t> excluded =
       {};  // by op slot, shorter: none; bit i: it does not run on backend i
   std::map<OpId, Refusal> known =
@@ -49,7 +49,7 @@ struct Placement {
 // the host needs for it, runs there too. Then backends rewrite what they have no kernel for
 // (Backend::legalize). Errors: kNoBackend, naming every op that no backend takes with the reasons;
 // kPlacementForced.
-Result<Placement> place(Program& program, Graph& graph, const Recipe& recipe,
+Result<Placement> place(Module& module, Graph& graph, const Recipe& recipe,
                         const PlacementOptions& options = {});
 
 }  // namespace dtr

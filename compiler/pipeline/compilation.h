@@ -41,7 +41,7 @@ struct Compilation {
       model_bytes;  // the file, which `program` keeps; empty for a program that was in memory
   uint64_t source_hash = 0;     // content_hash of them; 0 without
   bool came_quantized = false;  // the model has quantized types: it is taken as it is
-  Program program;              // forward(): the graph as the last step left it
+  Module module;                // forward(): the graph as the last step left it
   Graph as_read;                // the graph before all passes
 
   // Quantized. The graph behind it is what the program must compute: the integer reference.
@@ -55,12 +55,12 @@ struct Compilation {
   Recipe recipe;
   Placement placement;
   LayoutResult layouts;
-  std::vector<Unit> units;  // calls of delegates and kernels, in order of execution
+  std::vector<Partition> partitions;  // calls of delegates and kernels, in order of execution
 
   // Written.
-  EmittedProgram emitted;     // the plan of the program and its partitions
-  MemoryMap memory;           // of the arena
-  SerializedProgram written;  // the .pte, and the .ptd with external constants
+  EmitResult emitted;     // the plan of the program and its partitions
+  MemoryMap memory;       // of the arena
+  SerializedPte written;  // the .pte, and the .ptd with external constants
   std::vector<ProgramValue>
       values;  // by instruction; what exists inside of a delegate only is not among them
 

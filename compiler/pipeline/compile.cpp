@@ -20,7 +20,7 @@ namespace dtr {
 namespace {
 
 // The operator with the most bytes of constants.
-Place most_constants(const Program& program, const Graph& graph) {
+Place most_constants(const Module& module, const Graph& graph) {
   OpId most;
   int64_t most_bytes = 0;
   for (const OpId op : graph.ops()) {
@@ -29,13 +29,14 @@ Place most_constants(const Program& program, const Graph& graph) {
       if (operand.valid() && graph.is_constant(operand)) bytes += graph.type(operand).bytes();
     if (bytes > most_bytes) most = op, most_bytes = bytes;
   }
-  return most.valid() ? place_of(program, graph, most) : Place{.file = program.file};
+  return most.valid() ? place_of(module, graph, most) : Place{.file = module.file};
 }
 
 // For backends with prefers_contiguous(): calls inputs and outputs of their units contiguous where
 // the bytes are the same in both layouts and the op on the other side is a quantize or a
 // dequantize, which take any layout.
-void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>& units) {
+void relabel_boundary_as_contiguous(Graph& graph, const Recipe& recipe,
+                                    const std::vector<Partition>& partitions) {
   Rewriter rewriter(graph);
   const auto converts = [&](OpId op) {
     return graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize;
@@ -46,13 +47,13 @@ void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>
         same_order(type.shape, type.layout, Layout::kContiguous))
       rewriter.set_layout(id, Layout::kContiguous);
   };
-  for (const Unit& unit : units) {
-    const DelegateBackend* delegate = recipe[unit.backend]->as_delegate();
+  for (const Partition& partition : partitions) {
+    const DelegateBackend* delegate = recipe[partition.backend]->as_delegate();
     if (delegate == nullptr || !delegate->prefers_contiguous()) continue;
-    for (const ValueId input : unit.inputs)
+    for (const ValueId input : partition.inputs)
       if (const OpId producer = graph.producer(input); producer.valid() && converts(producer))
         relabel(input);
-    for (const ValueId output : unit.outputs)
+    for (const ValueId output : partition.outputs)
       if (const Value& value = graph.value(output);
           value.output_uses == 0 &&
           std::ranges::all_of(value.uses, [&](const Use& use) { return converts(use.op); }))
@@ -62,26 +63,26 @@ void call_contiguous(Graph& graph, const Recipe& recipe, const std::vector<Unit>
 
 // Whether the file has fake quantization, of which nothing is left in the graph if it is switched
 // off.
-bool fakes_quantization(const Program& program) {
-  return std::ranges::any_of(program.sources, [](const SourceOp& source) {
+bool fakes_quantization(const Module& module) {
+  return std::ranges::any_of(module.sources, [](const SourceOp& source) {
     return source.target.find("fake_quant") != std::string::npos;
   });
 }
 
-tl::unexpected<Diagnostic> no_ranges(const Program& program) {
-  if (fakes_quantization(program))
+tl::unexpected<Diagnostic> no_ranges(const Module& module) {
+  if (fakes_quantization(module))
     return fail(
         DiagnosticId::kCalibrationMissing,
         "the model is float, because its fake quantization is switched off, and there are no "
         "calibration data to choose ranges from",
         "switch it on before the export, for example model.quantization.fake_quant_on.fill_(1)",
-        {.file = program.file});
+        {.file = module.file});
   return fail(
       DiagnosticId::kCalibrationMissing,
       "the model is float and there are no calibration data to choose quantization ranges from",
       "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: "
       "--calibrate-random N)",
-      {.file = program.file});
+      {.file = module.file});
 }
 
 // One compilation: each step is a function, and the tables below say in which order they run and
@@ -90,7 +91,7 @@ class Compiler {
  public:
   struct Step {
     std::string_view name;
-    Status (Compiler::*run)();
+    Result<void> (Compiler::*run)();
   };
 
   Compiler(ModelSource source, const CompileSettings& settings)
@@ -100,7 +101,7 @@ class Compiler {
     if (passes_.remarks == nullptr) passes_.remarks = &c_.remarks;
   }
 
-  Status run(std::span<const Step> steps) {
+  Result<void> run(std::span<const Step> steps) {
     for (const Step& step : steps) {
       const auto start = std::chrono::steady_clock::now();
       check_cancelled();
@@ -118,42 +119,42 @@ class Compiler {
 
   // ---- reading
 
-  Status read() {
-    if (Program* program = std::get_if<Program>(&source_)) {
-      c_.program = std::move(*program);
+  Result<void> read() {
+    if (Module* module = std::get_if<Module>(&source_)) {
+      c_.module = std::move(*module);
     } else if (const ModelBytes* model = std::get_if<ModelBytes>(&source_)) {
       c_.model_bytes = model->bytes;
       c_.kind = kind_of(model->bytes);
-      DTR_ASSIGN(c_.program, parse_model(model->bytes, c_.kind, model->name));
+      DTR_ASSIGN(c_.module, parse_model(model->bytes, c_.kind, model->name));
     } else {
       const std::string& path = std::get<std::string>(source_);
       DTR_ASSIGN(FileContents file, FileContents::read(path));
       c_.model_bytes = file.bytes();
       c_.kind = kind_of(file.bytes());
-      DTR_ASSIGN(c_.program, read_model(std::move(file), c_.kind, path));
+      DTR_ASSIGN(c_.module, read_model(std::move(file), c_.kind, path));
     }
     if (!c_.model_bytes.empty()) c_.source_hash = content_hash(c_.model_bytes);
     return {};
   }
 
-  Status stop_at_node() {
-    return settings_.stop_at.empty() ? Status() : stop_at(c_.program, settings_.stop_at);
+  Result<void> stop_at_node() {
+    return settings_.stop_at.empty() ? Result<void>() : stop_at(c_.module, settings_.stop_at);
   }
-  Status check_types() {
+  Result<void> check_types() {
     if (settings_.target == nullptr) return {};
     DTR_TRY(check_recipe(c_.recipe_spec));
-    return check_model(c_.program, *settings_.target);
+    return check_model(c_.module, *settings_.target);
   }
 
-  Status keep_as_read() {
+  Result<void> keep_as_read() {
     c_.as_read = graph();
     c_.came_quantized = is_quantized(graph());
     return {};
   }
 
-  Status tell_read() { return settings_.on_read ? settings_.on_read(c_) : Status(); }
+  Result<void> tell_read() { return settings_.on_read ? settings_.on_read(c_) : Result<void>(); }
 
-  Status read_samples() {
+  Result<void> read_samples() {
     if (const auto* bound = std::get_if<const Samples*>(&settings_.samples))
       c_.bound_samples = *bound;
     if (const auto* bind = std::get_if<SampleBinding>(&settings_.samples)) {
@@ -169,12 +170,12 @@ class Compiler {
 
   // ---- a quantization
 
-  Status run_quantized_passes() { return run_passes_of(quantized_pipeline()); }
-  Status run_float_passes() { return run_passes_of(float_pipeline()); }
+  Result<void> run_quantized_passes() { return run_passes_of(quantized_pipeline()); }
+  Result<void> run_float_passes() { return run_passes_of(float_pipeline()); }
 
-  Status choose_patterns() {
+  Result<void> choose_patterns() {
     DTR_ASSIGN(const Exclusions exclusions,
-               Exclusions::resolve(c_.program, graph(), c_.recipe_spec, true));
+               Exclusions::resolve(c_.module, graph(), c_.recipe_spec, true));
     const auto patterns = make_patterns(c_.recipe_spec, exclusions);
     annotation_ = annotate(graph(), patterns);
     if (settings_.observer == QuantSpec::Observer::kMinMax)
@@ -184,7 +185,7 @@ class Compiler {
     return {};
   }
 
-  Status find_ranges() {
+  Result<void> find_ranges() {
     if (const auto* file = std::get_if<CalibrationFile>(&settings_.ranges)) {
       DTR_ASSIGN(c_.calibration, load_calibration(file->path));
     } else if (const auto* given = std::get_if<const CalibrationResult*>(&settings_.ranges)) {
@@ -192,66 +193,69 @@ class Compiler {
     } else if (!quantizes_) {
       c_.calibration.emplace();
     } else if (c_.samples() == nullptr) {
-      return no_ranges(c_.program);
+      return no_ranges(c_.module);
     } else {
       DTR_ASSIGN(const std::unique_ptr<Executor> executor,
-                 make_onednn_executor(c_.program, graph(), {.observe_any_layout = true}));
+                 make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
       DTR_ASSIGN(c_.calibration,
-                 calibrate(c_.program, graph(), annotation_, *executor, *c_.samples(),
+                 calibrate(c_.module, graph(), annotation_, *executor, *c_.samples(),
                            {.threads = settings_.threads, .progress = settings_.progress}));
     }
     return {};
   }
 
-  Status convert_graph() {
-    DTR_ASSIGN(c_.conversion, convert(c_.program, graph(), annotation_, *c_.calibration));
+  Result<void> convert_graph() {
+    DTR_ASSIGN(c_.conversion, convert(c_.module, graph(), annotation_, *c_.calibration));
     return {};
   }
 
-  Status keep_quantized() {
+  Result<void> keep_quantized() {
     c_.quantized = graph();
     return {};
   }
 
-  Status tell_quantized() { return settings_.on_quantized ? settings_.on_quantized(c_) : Status(); }
+  Result<void> tell_quantized() {
+    return settings_.on_quantized ? settings_.on_quantized(c_) : Result<void>();
+  }
 
   // ---- a program
 
-  Status take_int8_io() {
-    return settings_.io == Io::kInt8 ? run_passes_of(int8_io_pipeline()) : Status();
+  Result<void> take_int8_io() {
+    return settings_.io == Io::kInt8 ? run_passes_of(int8_io_pipeline()) : Result<void>();
   }
 
-  Status place_ops() {
+  Result<void> place_ops() {
     c_.recipe = make_recipe(*settings_.target, c_.recipe_spec);
     PlacementOptions options{.weigh_costs = settings_.weigh_costs};
     DTR_ASSIGN(const Exclusions exclusions,
-               Exclusions::resolve(c_.program, graph(), c_.recipe_spec, !c_.conversion));
+               Exclusions::resolve(c_.module, graph(), c_.recipe_spec, !c_.conversion));
     options.excluded = exclusions.masks();
-    DTR_ASSIGN(options.wishes, resolve_wishes(c_.program, settings_.keep_off, settings_.force_on));
+    DTR_ASSIGN(options.overrides,
+               resolve_overrides(c_.module, settings_.keep_off, settings_.force_on));
     if (c_.conversion)
       for (const FloatOp& op : c_.conversion->float_ops)
         options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
-    DTR_ASSIGN(c_.placement, place(c_.program, graph(), c_.recipe, options));
+    DTR_ASSIGN(c_.placement, place(c_.module, graph(), c_.recipe, options));
     return {};
   }
 
-  Status lay_out() {
+  Result<void> lay_out() {
     DTR_ASSIGN(c_.layouts, assign_layouts(graph(), c_.recipe, c_.placement));
     return {};
   }
 
-  Status form_units() {
-    c_.units = partition(graph(), c_.placement, c_.recipe);
-    call_contiguous(graph(), c_.recipe, c_.units);
+  Result<void> form_units() {
+    c_.partitions = make_partitions(graph(), c_.placement, c_.recipe);
+    relabel_boundary_as_contiguous(graph(), c_.recipe, c_.partitions);
     return {};
   }
 
-  Status lower() {
-    DTR_ASSIGN(c_.emitted, emit(c_.program, graph(), c_.recipe, c_.units));
+  Result<void> lower() {
+    DTR_ASSIGN(c_.emitted, emit(c_.module, graph(), c_.recipe, c_.partitions));
     return {};
   }
 
-  Status fill_manifest() {
+  Result<void> fill_manifest() {
     ProgramPlan& plan = c_.emitted.plan;
     plan.target = settings_.target->name;
     plan.target_hash = has_npu(*settings_.target) ? npu::format_hash(settings_.target->npu) : 0;
@@ -265,14 +269,14 @@ class Compiler {
     return {};
   }
 
-  Status plan_arena() {
+  Result<void> plan_arena() {
     DTR_ASSIGN(c_.memory, plan_memory(c_.emitted.plan, settings_.target->memory.sram_bytes));
     return {};
   }
 
-  Status encode() { return encode_payloads(c_.emitted.plan); }
+  Result<void> encode() { return encode_payloads(c_.emitted.plan); }
 
-  Status write() {
+  Result<void> write() {
     DTR_ASSIGN(c_.written, serialize_program(c_.emitted.plan,
                                              {.debug_map = settings_.debug_map,
                                               .external_constants = settings_.external_constants,
@@ -283,7 +287,7 @@ class Compiler {
   }
 
   // The program, its tensor file and its arena lie in SRAM together.
-  Status check_fits_sram() {
+  Result<void> check_fits_sram() {
     const SramUse sram = sram_use(c_);
     if (constants() != ConstantMemory::kSram || sram.total_bytes <= sram.target_bytes) return {};
     return fail(DiagnosticId::kMemoryExceeded,
@@ -293,14 +297,14 @@ class Compiler {
                             with_thousands(sram.total_bytes - sram.program_bytes),
                             settings_.target->name, with_thousands(sram.target_bytes)),
                 "leave the constants in flash (--constants flash), or use a smaller model",
-                most_constants(c_.program, graph()));
+                most_constants(c_.module, graph()));
   }
 
  private:
-  Graph& graph() { return c_.program.forward(); }
+  Graph& graph() { return c_.module.forward(); }
   ConstantMemory constants() const { return constants_of(*settings_.target, c_.recipe_spec); }
-  Status run_passes_of(const Pipeline& pipeline) {
-    DTR_TRY(run_pipeline(c_.program, graph(), pipeline, passes_));
+  Result<void> run_passes_of(const Pipeline& pipeline) {
+    DTR_TRY(run_pipeline(c_.module, graph(), pipeline, passes_));
     return {};
   }
 
@@ -352,7 +356,7 @@ constexpr Step kCompiling[] = {
 };
 // clang-format on
 
-Status quantize(Compiler& compiler) {
+Result<void> quantize(Compiler& compiler) {
   DTR_TRY(compiler.run(kReading));
   if (!compiler.as_it_is())
     DTR_TRY(compiler.came_quantized() ? compiler.run(kTaking) : compiler.run(kQuantizing));
@@ -365,9 +369,9 @@ RecipeSpec recipe_of(const CompileSettings& settings) {
   return settings.recipe ? *settings.recipe : recipe_of(*settings.target, settings.backend);
 }
 
-Status check_model(const Program& program, const TargetDescription& target) {
-  const Graph& graph = program.forward();
-  const auto check = [&](ValueId id, Place place) -> Status {
+Result<void> check_model(const Module& module, const TargetDescription& target) {
+  const Graph& graph = module.forward();
+  const auto check = [&](ValueId id, Place place) -> Result<void> {
     const Value& value = graph.value(id);
     if (place.node.empty()) place.node = value.name;
     if (value.type.dtype == DType::kFloat64)
@@ -383,10 +387,10 @@ Status check_model(const Program& program, const TargetDescription& target) {
                   "use a smaller input", std::move(place));
     return {};
   };
-  for (const ValueId input : graph.inputs()) DTR_TRY(check(input, {.file = program.file}));
+  for (const ValueId input : graph.inputs()) DTR_TRY(check(input, {.file = module.file}));
   for (const OpId op : graph.ops())
     for (const ValueId result : graph.op(op).results)
-      DTR_TRY(check(result, place_of(program, graph, op)));
+      DTR_TRY(check(result, place_of(module, graph, op)));
   return {};
 }
 

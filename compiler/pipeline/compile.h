@@ -18,7 +18,7 @@ struct ModelBytes {
   std::span<const std::byte> bytes;
   std::string name;
 };
-using ModelSource = std::variant<std::string, ModelBytes, Program>;
+using ModelSource = std::variant<std::string, ModelBytes, Module>;
 
 // Real inputs: the ranges of a float model are chosen on them, and checks and reports run on them.
 struct NoSamples {};
@@ -73,7 +73,7 @@ struct CompileSettings {
   // Called when the model is read, and when its graph is quantized: a tool refuses what it cannot
   // use before the work, and saves ranges, patterns and IR before later steps can fail. An error
   // ends the compilation.
-  using Hook = std::function<Status(const Compilation&)>;
+  using Hook = std::function<Result<void>(const Compilation&)>;
   Hook on_read = {}, on_quantized = {};
 };
 
@@ -95,6 +95,6 @@ Result<Compilation> quantize_model(ModelSource source, const CompileSettings& se
 // Whether the target could run a model of these types, before anything of their size is allocated.
 // Errors: kPt2UnsupportedDtype (float64), kMemoryExceeded (a tensor that would not fit into SRAM
 // even as int8).
-Status check_model(const Program& program, const TargetDescription& target);
+Result<void> check_model(const Module& module, const TargetDescription& target);
 
 }  // namespace dtr

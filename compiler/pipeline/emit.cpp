@@ -9,23 +9,23 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(Program& program, const Graph& graph, const Recipe& recipe)
-      : program_(program), graph_(graph), recipe_(recipe) {
+  Emitter(Module& module, const Graph& graph, const Recipe& recipe)
+      : module_(module), graph_(graph), recipe_(recipe) {
     tensors_.resize(graph.value_slots());
     emitted_.plan.method = graph.name;
-    emitted_.plan.sources = program.sources;
+    emitted_.plan.sources = module.sources;
   }
 
-  Result<EmittedProgram> run(const std::vector<Unit>& units) {
+  Result<EmitResult> run(const std::vector<Partition>& partitions) {
     for (const ValueId input : graph_.inputs()) emitted_.plan.inputs.push_back(tensor(input));
-    for (const Unit& unit : units) {
-      if (const DelegateBackend* delegate = recipe_[unit.backend]->as_delegate()) {
-        DTR_TRY(add_delegate_call(*delegate, unit));
+    for (const Partition& partition : partitions) {
+      if (const DelegateBackend* delegate = recipe_[partition.backend]->as_delegate()) {
+        DTR_TRY(add_delegate_call(*delegate, partition));
       } else {
-        for (const OpId op : unit.ops)
-          DTR_TRY(add_kernel_call(*recipe_[unit.backend]->as_kernels(), op));
+        for (const OpId op : partition.ops)
+          DTR_TRY(add_kernel_call(*recipe_[partition.backend]->as_kernels(), op));
       }
-      emitted_.backends.resize(emitted_.plan.calls.size(), unit.backend);
+      emitted_.backends.resize(emitted_.plan.calls.size(), partition.backend);
     }
     for (const ValueId output : graph_.outputs()) emitted_.plan.outputs.push_back(tensor(output));
     return std::move(emitted_);
@@ -38,7 +38,7 @@ class Emitter {
     const Value& value = graph_.value(id);
     PlanTensor planned{.name = value.name, .type = value.type};
     if (value.kind == ValueKind::kConstant)
-      planned.constant = program_.constants.bytes(value.constant);
+      planned.constant = module_.constants.bytes(value.constant);
     if (value.producer.valid()) planned.origin = graph_.op(value.producer).origin;
     planned.readers = readers(graph_, id);
     ref = emitted_.plan.add_tensor(std::move(planned));
@@ -61,7 +61,7 @@ class Emitter {
           } else if constexpr (std::is_same_v<T, ConstantArgument>) {
             return emitted_.plan.add_tensor({.name = "constant",
                                              .type = value.type,
-                                             .constant = program_.constants.bytes(value.constant)});
+                                             .constant = module_.constants.bytes(value.constant)});
           } else if constexpr (std::is_same_v<T, ScratchArgument>) {
             return emitted_.plan.add_tensor(
                 {.name = "scratch", .type = {.dtype = DType::kUint8, .shape = {value.bytes}}});
@@ -78,8 +78,8 @@ class Emitter {
         from);
   }
 
-  Status add_kernel_call(const KernelBackend& backend, OpId op) {
-    DTR_ASSIGN(const KernelCall call, backend.kernel_call(program_, graph_, op));
+  Result<void> add_kernel_call(const KernelBackend& backend, OpId op) {
+    DTR_ASSIGN(const KernelCall call, backend.kernel_call(module_, graph_, op));
     const BoundOpView view(graph_, op);
     KernelCallPlan planned{.kernel = std::string(call.name),
                            .origin = graph_.op(op).origin,
@@ -95,31 +95,32 @@ class Emitter {
     return {};
   }
 
-  Status add_delegate_call(const DelegateBackend& backend, const Unit& unit) {
-    DTR_ASSIGN(std::unique_ptr<LoweredPartition> partition,
-               backend.lower(program_, extract(graph_, unit)));
+  Result<void> add_delegate_call(const DelegateBackend& backend, const Partition& partition) {
+    DTR_ASSIGN(std::unique_ptr<LoweredPartition> lowered,
+               backend.lower(module_, extract(graph_, partition)));
     DelegateCallPlan planned{.delegate_id = std::string(backend.delegate_id()),
-                             .partition = partition.get()};
-    for (const ValueId input : unit.inputs) planned.inputs.push_back(tensor(input));
-    for (const ValueId output : unit.outputs) planned.outputs.push_back(made(output));
-    for (const OpId op : unit.ops) planned.origin = merge(planned.origin, graph_.op(op).origin);
+                             .partition = lowered.get()};
+    for (const ValueId input : partition.inputs) planned.inputs.push_back(tensor(input));
+    for (const ValueId output : partition.outputs) planned.outputs.push_back(made(output));
+    for (const OpId op : partition.ops)
+      planned.origin = merge(planned.origin, graph_.op(op).origin);
     emitted_.plan.calls.emplace_back(std::move(planned));
-    emitted_.partitions.push_back(std::move(partition));
+    emitted_.partitions.push_back(std::move(lowered));
     return {};
   }
 
-  Program& program_;
+  Module& module_;
   const Graph& graph_;
   const Recipe& recipe_;
-  EmittedProgram emitted_;
+  EmitResult emitted_;
   std::vector<TensorRef> tensors_;  // by value slot
 };
 
 }  // namespace
 
-Result<EmittedProgram> emit(Program& program, const Graph& graph, const Recipe& recipe,
-                            const std::vector<Unit>& units) {
-  return Emitter(program, graph, recipe).run(units);
+Result<EmitResult> emit(Module& module, const Graph& graph, const Recipe& recipe,
+                        const std::vector<Partition>& partitions) {
+  return Emitter(module, graph, recipe).run(partitions);
 }
 
 }  // namespace dtr

@@ -11,24 +11,24 @@
 namespace dtr {
 
 // What `emit` makes; the plan refers to the partitions.
-struct EmittedProgram {
+struct EmitResult {
   ProgramPlan plan;
   // For each call of the plan: the partition of a delegate call, null for a kernel call; and the
   // backend that runs it.
   std::vector<std::unique_ptr<LoweredPartition>> partitions;
   std::vector<uint8_t> backends;
   // The values of the graph that calls leave in memory, in the order of the calls.
-  struct Made {
+  struct StoredValue {
     ValueId value;
     uint32_t call;
     TensorRef tensor;
   };
-  std::vector<Made> results;
+  std::vector<StoredValue> results;
 };
 
 // `graph` has layouts assigned, `units` are in order of execution. Payloads and offsets are still
 // open: see compiler/program/memory_planner.h.
-Result<EmittedProgram> emit(Program& program, const Graph& graph, const Recipe& recipe,
-                            const std::vector<Unit>& units);
+Result<EmitResult> emit(Module& module, const Graph& graph, const Recipe& recipe,
+                        const std::vector<Partition>& partitions);
 
 }  // namespace dtr

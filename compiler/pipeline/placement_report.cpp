@@ -12,8 +12,8 @@
 namespace dtr {
 namespace {
 
-RefusalRow row_of(const Program& program, const Graph& graph, OpId op, const Reason& reason) {
-  const Place place = place_of(program, graph, op);
+RefusalRow row_of(const Module& module, const Graph& graph, OpId op, const Reason& reason) {
+  const Place place = place_of(module, graph, op);
   return {.name = place.node,
           .op = std::string(graph.op(op).def->name),
           .module_path = place.module_path,
@@ -34,13 +34,13 @@ RefusalRow row_of(const Program& program, const Graph& graph, OpId op, const Rea
 }  // namespace
 
 std::vector<RefusalRow> refusal_rows(const Compilation& compilation) {
-  const Graph& graph = compilation.program.forward();
+  const Graph& graph = compilation.module.forward();
   const Placement& placement = compilation.placement;
   std::vector<RefusalRow> rows;
   std::map<std::string, uint64_t> lost;  // by cause
   for (const OpId op : graph.ops()) {
     if (!placement.reasons[op.index]) continue;
-    rows.push_back(row_of(compilation.program, graph, op, *placement.reasons[op.index]));
+    rows.push_back(row_of(compilation.module, graph, op, *placement.reasons[op.index]));
     const RefusalRow& row = rows.back();
     lost[row.because_of.empty() ? row.name : row.because_of] += row.cycles_lost;
   }
@@ -58,10 +58,10 @@ std::vector<RefusalRow> refusal_rows(const Compilation& compilation) {
 }
 
 std::vector<TransposeRow> transpose_rows(const Compilation& compilation) {
-  const Program& program = compilation.program;
-  const Graph& graph = program.forward();
+  const Module& module = compilation.module;
+  const Graph& graph = module.forward();
   const Recipe& recipe = compilation.recipe;
-  const EmittedProgram& emitted = compilation.emitted;
+  const EmitResult& emitted = compilation.emitted;
   std::vector<TransposeRow> rows;
   for (const OpId op : compilation.layouts.conversions) {
     const Backend& backend = *recipe[compilation.placement.backend[op.index]];
@@ -69,7 +69,7 @@ std::vector<TransposeRow> transpose_rows(const Compilation& compilation) {
     const Type& type = graph.type(graph.op(op).results[0]);
     rows.push_back({.value = graph.value(graph.op(op).operands[0]).name,
                     .to = type.layout == Layout::kContiguous ? "contiguous" : "channels_last",
-                    .for_operator = place_of(program, graph, op).node,
+                    .for_operator = place_of(module, graph, op).node,
                     .backend = std::string(backend.name()),
                     .bytes = type.bytes(),
                     .cycles = backend.cost(graph, op)});
@@ -80,7 +80,7 @@ std::vector<TransposeRow> transpose_rows(const Compilation& compilation) {
       if (step.rearranges.empty()) continue;
       TransposeRow row{.value = step.rearranges,
                        .to = "another order",
-                       .for_operator = place_of(program, step.origin).node,
+                       .for_operator = place_of(module, step.origin).node,
                        .backend = std::string(recipe[emitted.backends[i]]->name()),
                        .cycles = step.cycles};
       for (const InteriorValue& value : emitted.partitions[i]->values)

@@ -61,10 +61,10 @@ Tensor switched_on() {
 
 class Preparation {
  public:
-  Preparation(const Program& program, const Annotation& annotation,
+  Preparation(const Module& module, const Annotation& annotation,
               const std::vector<Quantization>* ranges, Editor editor)
-      : program_(program),
-        graph_(program.forward()),
+      : module_(module),
+        graph_(module.forward()),
         annotation_(annotation),
         ranges_(ranges),
         editor_(std::move(editor)) {}
@@ -89,10 +89,10 @@ class Preparation {
   }
 
  private:
-  const std::string& target_of(uint32_t source) const { return program_.sources[source].target; }
+  const std::string& target_of(uint32_t source) const { return module_.sources[source].target; }
   void note(uint32_t source, std::string_view text) {
     result_.notes.push_back(
-        fmt::format("`{}` ({}): {}", program_.sources[source].name, target_of(source), text));
+        fmt::format("`{}` ({}): {}", module_.sources[source].name, target_of(source), text));
   }
 
   // --- values ---
@@ -137,7 +137,7 @@ class Preparation {
     if (op.def == &ops::kSoftmax && op.operands.size() == 1)
       return Spelling{"aten.softmax.int", {"self"}, {{"dim", op.attributes.get<int64_t>("dim")}}};
     if (op.def == &ops::kMulTensor)
-      if (const auto factor = uniform_value(program_, graph_, op.operands[1]))
+      if (const auto factor = uniform_value(module_, graph_, op.operands[1]))
         return Spelling{"aten.mul.Tensor", {"self"}, {{"other", *factor}}};
     if (op.def == &ops::kMatmul || op.def == &ops::kPermute) return spelling_by_schema(op);
     return std::nullopt;
@@ -485,7 +485,7 @@ class Preparation {
     return fake_quant_on_;
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   const Annotation& annotation_;
   const std::vector<Quantization>* ranges_;  // by group
@@ -502,31 +502,31 @@ class Preparation {
 
 }  // namespace
 
-Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes,
+Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                                 const CompileSettings& settings, const Samples* samples) {
-  Graph& graph = program.forward();
+  Graph& graph = module.forward();
   if (is_quantized(graph))
     return fail(DiagnosticId::kQatQuantized, "the model has quantized values already",
-                "prepare the float model, before quantization", {.file = program.file});
-  DTR_TRY(check_model(program, *settings.target));
-  DTR_ASSIGN(Editor editor, Editor::open(bytes, program.file));
-  DTR_TRY(run_pipeline(program, graph, training_pipeline(), settings.passes));
+                "prepare the float model, before quantization", {.file = module.file});
+  DTR_TRY(check_model(module, *settings.target));
+  DTR_ASSIGN(Editor editor, Editor::open(bytes, module.file));
+  DTR_TRY(run_pipeline(module, graph, training_pipeline(), settings.passes));
   const RecipeSpec spec = recipe_of(settings);
-  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(program, graph, spec, true));
+  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(module, graph, spec, true));
   const Annotation annotation = annotate(graph, make_patterns(spec, exclusions));
   std::optional<std::vector<Quantization>> ranges;
   if (samples != nullptr) {
     DTR_ASSIGN(const std::unique_ptr<Executor> executor,
-               make_onednn_executor(program, graph, {.observe_any_layout = true}));
+               make_onednn_executor(module, graph, {.observe_any_layout = true}));
     DTR_ASSIGN(
         const CalibrationResult calibration,
-        calibrate(program, graph, annotation, *executor, *samples, {.threads = settings.threads}));
-    DTR_ASSIGN(ranges, group_quantizations(program, graph, annotation, calibration));
+        calibrate(module, graph, annotation, *executor, *samples, {.threads = settings.threads}));
+    DTR_ASSIGN(ranges, group_quantizations(module, graph, annotation, calibration));
   }
-  return Preparation(program, annotation, ranges ? &*ranges : nullptr, std::move(editor)).run();
+  return Preparation(module, annotation, ranges ? &*ranges : nullptr, std::move(editor)).run();
 }
 
-Status check_trainable(FileKind kind, const std::string& file) {
+Result<void> check_trainable(FileKind kind, const std::string& file) {
   if (kind != FileKind::kTflite && kind != FileKind::kText) return {};
   return fail(DiagnosticId::kQatNotExport,
               fmt::format("the model is {}; only PyTorch can train it",

@@ -35,10 +35,10 @@ struct QatPrepared {
 // Gradients go straight through. With samples, ranges start from these; else the first batch sets
 // them. Errors: those of the archive; kQatQuantized (it is quantized already); those of
 // calibration.
-Result<QatPrepared> qat_prepare(Program program, std::span<const std::byte> bytes,
+Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                                 const CompileSettings& settings, const Samples* samples);
 
 // Errors: kQatNotExport, for a model that PyTorch cannot train; `file` names it.
-Status check_trainable(FileKind kind, const std::string& file);
+Result<void> check_trainable(FileKind kind, const std::string& file);
 
 }  // namespace dtr

@@ -44,8 +44,8 @@ std::string_view first_member(std::span<const std::byte> head) {
   return {};
 }
 
-Result<Program> parse_text(std::span<const std::byte> bytes, const std::string& name) {
-  return parse_program({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
+Result<Module> parse_text(std::span<const std::byte> bytes, const std::string& name) {
+  return parse_module({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
 }
 
 tl::unexpected<Diagnostic> not_a_model(FileKind kind, const std::string& name) {
@@ -77,28 +77,28 @@ Result<FileKind> file_kind(const std::string& path) {
   return kind_of(head.bytes());
 }
 
-Result<Program> read_model(const std::string& path) {
+Result<Module> read_model(const std::string& path) {
   DTR_ASSIGN(FileContents file, FileContents::read(path));
   const FileKind kind = kind_of(file.bytes());
   return read_model(std::move(file), kind, path);
 }
 
-Result<Program> read_model(FileContents file, FileKind kind, const std::string& path) {
+Result<Module> read_model(FileContents file, FileKind kind, const std::string& path) {
   if (kind == FileKind::kPt2) return pt2::read_pt2(std::move(file), path);
   if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path);
   if (kind != FileKind::kText) return not_a_model(kind, path);
-  DTR_ASSIGN(Program program, parse_text(file.bytes(), path));
-  program.constants.keep(std::move(file));
-  return program;
+  DTR_ASSIGN(Module module, parse_text(file.bytes(), path));
+  module.constants.keep(std::move(file));
+  return module;
 }
 
-Result<Program> parse_model(std::span<const std::byte> bytes, FileKind kind,
-                            const std::string& name) {
+Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind,
+                           const std::string& name) {
   if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name);
   if (kind == FileKind::kText) return parse_text(bytes, name);
   if (kind != FileKind::kTflite) return not_a_model(kind, name);
   DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name));
-  return std::move(import.program);
+  return std::move(import.module);
 }
 
 }  // namespace dtr

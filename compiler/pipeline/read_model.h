@@ -31,12 +31,12 @@ Result<FileKind> file_kind(const std::string& path);
 
 // A .pt2 (zip), .tflite (identifier TFL3) or IR text. Errors: kModelUnknown, kFileNotFound, and
 // those of the importer.
-Result<Program> read_model(const std::string& path);
+Result<Module> read_model(const std::string& path);
 // The same of a file that is in memory already. The program keeps the file: its constants are not
 // copied.
-Result<Program> read_model(FileContents file, FileKind kind, const std::string& path);
+Result<Module> read_model(FileContents file, FileKind kind, const std::string& path);
 // The same of bytes that outlive the program.
-Result<Program> parse_model(std::span<const std::byte> bytes, FileKind kind,
-                            const std::string& name);
+Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind,
+                           const std::string& name);
 
 }  // namespace dtr

@@ -13,32 +13,32 @@
 namespace dtr {
 namespace {
 
-std::string joined_names(const Program& program, const Origin& origin) {
+std::string joined_names(const Module& module, const Origin& origin) {
   std::string text;
   for (const uint32_t source : origin.sources) {
     if (!text.empty()) text += " + ";
-    text += program.sources[source].name;
+    text += module.sources[source].name;
   }
   return text;
 }
 
-OperatorRow row_for(const Program& program, const Origin& origin) {
-  OperatorRow row{.name = joined_names(program, origin)};
-  const Place place = place_of(program, origin);
+OperatorRow row_for(const Module& module, const Origin& origin) {
+  OperatorRow row{.name = joined_names(module, origin)};
+  const Place place = place_of(module, origin);
   row.module_path = place.module_path;
   row.source_line = place.source_line;
-  if (!origin.sources.empty()) row.op = program.sources[origin.sources.front()].target;
+  if (!origin.sources.empty()) row.op = module.sources[origin.sources.front()].target;
   return row;
 }
 
 void fill_operators(const Compilation& compilation, CompileReport& report) {
-  const Program& program = compilation.program;
-  const EmittedProgram& emitted = compilation.emitted;
+  const Module& module = compilation.module;
+  const EmitResult& emitted = compilation.emitted;
   const npu::Target& npu = compilation.target->npu;
   for (size_t i = 0; i < emitted.plan.calls.size(); ++i) {
     const std::string backend(compilation.recipe[emitted.backends[i]]->name());
     if (const auto* call = std::get_if<KernelCallPlan>(&emitted.plan.calls[i])) {
-      OperatorRow row = row_for(program, call->origin);
+      OperatorRow row = row_for(module, call->origin);
       row.backend = backend;
       row.kernel = call->kernel;
       row.macs = call->macs;
@@ -50,7 +50,7 @@ void fill_operators(const Compilation& compilation, CompileReport& report) {
     }
     ++report.partitions;
     for (const StepInfo& step : emitted.partitions[i]->step_info) {
-      OperatorRow row = row_for(program, step.origin);
+      OperatorRow row = row_for(module, step.origin);
       row.backend = backend;
       row.kernel = step.kernel;
       row.macs = step.macs;
@@ -101,7 +101,7 @@ CompileReport compile_report(const Compilation& compilation,
   const BackendOptions& options = compilation.recipe_spec.options;
   const ProgramSizes& sizes = compilation.written.sizes;
   CompileReport report{
-      .model = compilation.program.file,
+      .model = compilation.module.file,
       .target = std::string(target.name),
       .checksum = compilation.written.checksum,
       .clock_hz = clock_hz(target),

@@ -52,9 +52,9 @@ std::string type_text(const T& tensor) {
 
 class Describer {
  public:
-  Describer(const ProgramImage& image, const DescribeOptions& options)
-      : image_(image), options_(options) {
-    if (const pte::DebugMap* map = image.debug_map()) {
+  Describer(const PteFile& pte_file, const DescribeOptions& options)
+      : pte_file_(pte_file), options_(options) {
+    if (const pte::DebugMap* map = pte_file.debug_map()) {
       for (uint32_t i = 0; i < count(map->tensors()); ++i) {
         const pte::DebugTensor& tensor = *map->tensors()->Get(i);
         if (tensor.value() >= 0)
@@ -65,11 +65,11 @@ class Describer {
 
   std::string run() {
     head();
-    const pte::Program& program = image_.file().program();
+    const pte::Program& program = pte_file_.file().program();
     for (uint32_t i = 0; i < count(program.execution_plan()); ++i)
       method(*program.execution_plan()->Get(i));
     segments(program);
-    if (image_.debug_map() != nullptr) debug_map(*image_.debug_map());
+    if (pte_file_.debug_map() != nullptr) debug_map(*pte_file_.debug_map());
     return std::move(text_);
   }
 
@@ -81,8 +81,8 @@ class Describer {
 
   void head() {
     static constexpr std::string_view kChecksums[] = {"absent", "good", "not checked"};
-    const pte::ProgramFile& file = image_.file();
-    line("program {}: {} bytes, schema ET12 version {}, checksum {}", image_.path(),
+    const pte::ProgramFile& file = pte_file_.file();
+    line("program {}: {} bytes, schema ET12 version {}, checksum {}", pte_file_.path(),
          file.bytes().size(), file.program().version(),
          kChecksums[static_cast<size_t>(file.checksum())]);
     if (const pte::Manifest* manifest = file.manifest()) {
@@ -187,7 +187,7 @@ class Describer {
       name = fmt::format("delegate {}", delegate->delegate_index());
     }
     std::string from;
-    if (const pte::DebugMap* map = image_.debug_map();
+    if (const pte::DebugMap* map = pte_file_.debug_map();
         map != nullptr && index < count(map->calls())) {
       from = sources(*map, *map->calls()->Get(index)->origin());
     }
@@ -196,7 +196,7 @@ class Describer {
   }
 
   void delegate(uint32_t index, const pte::BackendDelegate& held) {
-    const std::span<const std::byte> payload = image_.file().payload(held);
+    const std::span<const std::byte> payload = pte_file_.file().payload(held);
     line("  delegate {}: {}, {} bytes", index, GetStringView(held.id()), payload.size());
     if (!options_.describe_payload) return;
     const std::string listing = options_.describe_payload(GetStringView(held.id()), payload);
@@ -284,7 +284,7 @@ class Describer {
     }
   }
 
-  const ProgramImage& image_;
+  const PteFile& pte_file_;
   const DescribeOptions& options_;
   std::string text_;
   std::map<int32_t, std::string_view> name_of_value_;
@@ -292,13 +292,13 @@ class Describer {
 
 }  // namespace
 
-std::string describe_program(const ProgramImage& image, const DescribeOptions& options) {
-  return Describer(image, options).run();
+std::string describe_program(const PteFile& pte_file, const DescribeOptions& options) {
+  return Describer(pte_file, options).run();
 }
 
-std::string describe_tensor_file(const TensorFileImage& image) {
-  const pte::TensorFile& file = image.file();
-  std::string text = terminal_format("tensor file {}: {} entries\n", image.path(), file.count());
+std::string describe_tensor_file(const PtdFile& ptd_file) {
+  const pte::TensorFile& file = ptd_file.file();
+  std::string text = terminal_format("tensor file {}: {} entries\n", ptd_file.path(), file.count());
   std::vector<const ptd::NamedData*>
       entries;  // in the order of their bytes, which is that of the program
   for (size_t i = 0; i < file.count(); ++i) entries.push_back(&file.entry(i));

@@ -17,8 +17,8 @@ struct DescribeOptions {
 };
 
 // The tensors of a .ptd: name, type, bytes.
-std::string describe_tensor_file(const TensorFileImage& image);
+std::string describe_tensor_file(const PtdFile& ptd_file);
 
-std::string describe_program(const ProgramImage& image, const DescribeOptions& options = {});
+std::string describe_program(const PteFile& pte_file, const DescribeOptions& options = {});
 
 }  // namespace dtr

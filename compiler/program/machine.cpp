@@ -15,7 +15,7 @@ namespace {
 
 // The machine's hash in the header of the first payload of microcode; none: there is no such
 // payload. The simulator judges the rest.
-std::optional<uint32_t> hash_of_payloads(const ProgramImage& image) {
+std::optional<uint32_t> hash_of_payloads(const PteFile& image) {
   const auto* plans = image.file().program().execution_plan();
   if (plans == nullptr) return std::nullopt;
   for (const pte::ExecutionPlan* plan : *plans) {
@@ -40,7 +40,7 @@ const TargetDescription* find_by_hash(uint32_t hash) {
 
 }  // namespace
 
-Result<const TargetDescription*> target_of(const ProgramImage& image) {
+Result<const TargetDescription*> target_of(const PteFile& image) {
   const pte::Manifest* manifest = image.file().manifest();
   const std::optional<uint32_t> hash = hash_of_payloads(image);
   const TargetDescription* target = manifest != nullptr ? find_target(manifest->target)

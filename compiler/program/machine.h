@@ -10,7 +10,7 @@ namespace dtr {
 // the program's microcode. Null: the program does not depend on a machine, since it has no
 // microcode. Errors: kTargetUnknown, if it has microcode for a machine that is no row of
 // compiler/targets/.
-Result<const TargetDescription*> target_of(const ProgramImage& image);
+Result<const TargetDescription*> target_of(const PteFile& pte_file);
 
 // The NPU of that target; zeros, which refuse every microcode, for null.
 inline npu::Target npu_of(const TargetDescription* target) {

@@ -212,7 +212,7 @@ Result<MemoryMap> plan_memory(ProgramPlan& plan, int64_t limit_bytes) {
   return map;
 }
 
-Status encode_payloads(ProgramPlan& plan) {
+Result<void> encode_payloads(ProgramPlan& plan) {
   for (PlanCall& planned : plan.calls) {
     auto* call = std::get_if<DelegateCallPlan>(&planned);
     if (call == nullptr || call->partition == nullptr) continue;

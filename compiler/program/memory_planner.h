@@ -38,6 +38,6 @@ struct MemoryMap {
 Result<MemoryMap> plan_memory(ProgramPlan& plan, int64_t limit_bytes = INT32_MAX);
 
 // Asks each partition for its payload now that the places are known.
-Status encode_payloads(ProgramPlan& plan);
+Result<void> encode_payloads(ProgramPlan& plan);
 
 }  // namespace dtr

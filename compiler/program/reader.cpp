@@ -240,83 +240,82 @@ AlignedBytes::AlignedBytes(std::span<const std::byte> bytes) : size_(bytes.size(
   std::ranges::copy(bytes, data_.get());
 }
 
-Result<ProgramImage> ProgramImage::open(const std::string& path, bool check_checksum) {
+Result<PteFile> PteFile::open(const std::string& path, bool check_checksum) {
   DTR_ASSIGN(FileContents contents, FileContents::read(path));
-  ProgramImage image;
-  image.path_ = path;
+  PteFile pte_file;
+  pte_file.path_ = path;
   const std::span<const std::byte> bytes = contents.bytes();
-  image.contents_ = std::move(contents);
-  return check(std::move(image), bytes, check_checksum);
+  pte_file.contents_ = std::move(contents);
+  return check(std::move(pte_file), bytes, check_checksum);
 }
 
-Result<ProgramImage> ProgramImage::parse(std::span<const std::byte> bytes, const std::string& file,
-                                         bool check_checksum) {
-  ProgramImage image;
-  image.path_ = file;
-  image.copied_ = AlignedBytes(bytes);
-  const std::span<const std::byte> copy = image.copied_.bytes();
-  return check(std::move(image), copy, check_checksum);
+Result<PteFile> PteFile::parse(std::span<const std::byte> bytes, const std::string& file,
+                               bool check_checksum) {
+  PteFile pte_file;
+  pte_file.path_ = file;
+  pte_file.copied_ = AlignedBytes(bytes);
+  const std::span<const std::byte> copy = pte_file.copied_.bytes();
+  return check(std::move(pte_file), copy, check_checksum);
 }
 
-Result<ProgramImage> ProgramImage::check(ProgramImage image, std::span<const std::byte> bytes,
-                                         bool check_checksum) {
-  if (const pte::Status status =
-          pte::ProgramFile::open(bytes, check_checksum ? crc32_with_hole : nullptr, &image.file_);
+Result<PteFile> PteFile::check(PteFile pte_file, std::span<const std::byte> bytes,
+                               bool check_checksum) {
+  if (const pte::Status status = pte::ProgramFile::open(
+          bytes, check_checksum ? crc32_with_hole : nullptr, &pte_file.file_);
       !status.ok()) {
-    return tl::unexpected(to_diagnostic(status, image.path_));
+    return tl::unexpected(to_diagnostic(status, pte_file.path_));
   }
-  if (const auto stored = image.file_.named_data(pte::kDebugMapKey); !stored.empty()) {
+  if (const auto stored = pte_file.file_.named_data(pte::kDebugMapKey); !stored.empty()) {
     const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
     flatbuffers::Verifier verifier(data, stored.size());
     if (!pte::VerifyDebugMapBuffer(verifier) ||
-        !DebugMapVerifier(*pte::GetDebugMap(data), stored.size(), image.file_.program()).run()) {
+        !DebugMapVerifier(*pte::GetDebugMap(data), stored.size(), pte_file.file_.program()).run()) {
       return fail(DiagnosticId::kPteDebugMap, "the debug map does not fit its program",
-                  std::string(kCompileAgain), {.file = image.path_});
+                  std::string(kCompileAgain), {.file = pte_file.path_});
     }
-    image.debug_map_ = pte::GetDebugMap(data);
+    pte_file.debug_map_ = pte::GetDebugMap(data);
   }
-  return image;
+  return pte_file;
 }
 
-Result<TensorFileImage> TensorFileImage::open(const std::string& path) {
-  TensorFileImage image;
-  image.path_ = path;
-  DTR_ASSIGN(image.contents_, FileContents::read(path));
-  const std::span<const std::byte> bytes = image.contents_->bytes();
-  return check(std::move(image), bytes);
+Result<PtdFile> PtdFile::open(const std::string& path) {
+  PtdFile ptd_file;
+  ptd_file.path_ = path;
+  DTR_ASSIGN(ptd_file.contents_, FileContents::read(path));
+  const std::span<const std::byte> bytes = ptd_file.contents_->bytes();
+  return check(std::move(ptd_file), bytes);
 }
 
-Result<TensorFileImage> TensorFileImage::parse(std::span<const std::byte> bytes,
-                                               const std::string& file) {
-  TensorFileImage image;
-  image.path_ = file;
-  image.copied_ = AlignedBytes(bytes);
-  const std::span<const std::byte> copy = image.copied_.bytes();
-  return check(std::move(image), copy);
+Result<PtdFile> PtdFile::parse(std::span<const std::byte> bytes, const std::string& file) {
+  PtdFile ptd_file;
+  ptd_file.path_ = file;
+  ptd_file.copied_ = AlignedBytes(bytes);
+  const std::span<const std::byte> copy = ptd_file.copied_.bytes();
+  return check(std::move(ptd_file), copy);
 }
 
-Result<TensorFileImage> TensorFileImage::check(TensorFileImage image,
-                                               std::span<const std::byte> bytes) {
-  if (const pte::Status status = pte::TensorFile::open(bytes, true, &image.file_); !status.ok()) {
-    const Diagnostic of_program = to_diagnostic(status, image.path_);
+Result<PtdFile> PtdFile::check(PtdFile ptd_file, std::span<const std::byte> bytes) {
+  if (const pte::Status status = pte::TensorFile::open(bytes, true, &ptd_file.file_);
+      !status.ok()) {
+    const Diagnostic of_program = to_diagnostic(status, ptd_file.path_);
     return fail(DiagnosticId::kPtdInvalid, tensor_file_text(status.error), of_program.fix,
                 of_program.place);
   }
-  image.bytes_ = bytes;
-  if (!image.file_.names_ascend()) {
-    image.order_.resize(image.file_.count());
-    std::iota(image.order_.begin(), image.order_.end(), 0U);
-    std::ranges::stable_sort(image.order_, {},
-                             [&](uint32_t index) { return image.file_.name(index); });
-    image.file_.set_order(image.order_);
+  ptd_file.bytes_ = bytes;
+  if (!ptd_file.file_.names_ascend()) {
+    ptd_file.order_.resize(ptd_file.file_.count());
+    std::iota(ptd_file.order_.begin(), ptd_file.order_.end(), 0U);
+    std::ranges::stable_sort(ptd_file.order_, {},
+                             [&](uint32_t index) { return ptd_file.file_.name(index); });
+    ptd_file.file_.set_order(ptd_file.order_);
   }
-  return image;
+  return ptd_file;
 }
 
-Result<std::vector<TensorFileImage>> open_tensor_files(std::span<const std::string> paths) {
-  std::vector<TensorFileImage> files;
+Result<std::vector<PtdFile>> open_tensor_files(std::span<const std::string> paths) {
+  std::vector<PtdFile> files;
   for (const std::string& path : paths) {
-    DTR_ASSIGN(TensorFileImage file, TensorFileImage::open(path));
+    DTR_ASSIGN(PtdFile file, PtdFile::open(path));
     files.push_back(std::move(file));
   }
   return files;

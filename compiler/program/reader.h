@@ -37,14 +37,14 @@ class AlignedBytes {
   size_t size_ = 0;
 };
 
-class ProgramImage {
+class PteFile {
  public:
   // Maps and checks a file, its debug map included. Errors: kFileNotFound and the ids that start
   // with "pte-".
-  static Result<ProgramImage> open(const std::string& path, bool check_checksum = true);
+  static Result<PteFile> open(const std::string& path, bool check_checksum = true);
   // The same from memory (copied, so that it is aligned); `file` names it in messages.
-  static Result<ProgramImage> parse(std::span<const std::byte> bytes, const std::string& file,
-                                    bool check_checksum = true);
+  static Result<PteFile> parse(std::span<const std::byte> bytes, const std::string& file,
+                               bool check_checksum = true);
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
@@ -53,8 +53,8 @@ class ProgramImage {
   const pte::DebugMap* debug_map() const { return debug_map_; }
 
  private:
-  static Result<ProgramImage> check(ProgramImage image, std::span<const std::byte> bytes,
-                                    bool check_checksum);
+  static Result<PteFile> check(PteFile pte_file, std::span<const std::byte> bytes,
+                               bool check_checksum);
 
   std::string path_;
   std::optional<FileContents> contents_;
@@ -64,17 +64,17 @@ class ProgramImage {
 };
 
 // A tensor file (.ptd), read and checked. Errors: kFileNotFound, kPtdInvalid.
-class TensorFileImage {
+class PtdFile {
  public:
-  static Result<TensorFileImage> open(const std::string& path);
+  static Result<PtdFile> open(const std::string& path);
   // The same from memory (copied, so that it is aligned); `file` names it in messages.
-  static Result<TensorFileImage> parse(std::span<const std::byte> bytes, const std::string& file);
+  static Result<PtdFile> parse(std::span<const std::byte> bytes, const std::string& file);
   const pte::TensorFile& file() const { return file_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
 
  private:
-  static Result<TensorFileImage> check(TensorFileImage image, std::span<const std::byte> bytes);
+  static Result<PtdFile> check(PtdFile ptd_file, std::span<const std::byte> bytes);
 
   std::string path_;
   std::optional<FileContents> contents_;
@@ -84,7 +84,7 @@ class TensorFileImage {
   pte::TensorFile file_;
 };
 
-Result<std::vector<TensorFileImage>> open_tensor_files(std::span<const std::string> paths);
+Result<std::vector<PtdFile>> open_tensor_files(std::span<const std::string> paths);
 
 // Names of the inputs of a plan as the model had them, in order; empty where the file has none.
 // `outputs`: of the outputs.

@@ -45,7 +45,7 @@ class ProgramWriter {
   ProgramWriter(const ProgramPlan& plan, const WriteOptions& options)
       : plan_(plan), options_(options), value_of_tensor_(plan.tensors.size(), -1) {}
 
-  Result<SerializedProgram> write() {
+  Result<SerializedPte> write() {
     DTR_TRY(check_sizes());
     segments_.emplace_back();  // of the constants
     for (const TensorRef input : plan_.inputs) inputs_.push_back(tensor_value(input));
@@ -54,7 +54,7 @@ class ProgramWriter {
     for (const TensorRef output : plan_.outputs) outputs_.push_back(tensor_value(output));
     add_named_data();
 
-    SerializedProgram result;
+    SerializedPte result;
     if (options_.external_constants) result.tensor_file = tensor_file_.finish();
     result.bytes = join(finish_structure());
     result.sizes = measure(result.bytes.size());
@@ -66,7 +66,7 @@ class ProgramWriter {
   }
 
  private:
-  Status check_sizes() const {
+  Result<void> check_sizes() const {
     for (const PlanTensor& tensor : plan_.tensors) {
       const bool long_dimension =
           std::ranges::any_of(tensor.type.shape, [](int64_t size) { return size > INT32_MAX; });
@@ -421,13 +421,13 @@ class ProgramWriter {
 
 }  // namespace
 
-Result<SerializedProgram> serialize_program(const ProgramPlan& plan, const WriteOptions& options) {
+Result<SerializedPte> serialize_program(const ProgramPlan& plan, const WriteOptions& options) {
   return ProgramWriter(plan, options).write();
 }
 
 Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path,
                                    const WriteOptions& options) {
-  DTR_ASSIGN(const SerializedProgram program, serialize_program(plan, options));
+  DTR_ASSIGN(const SerializedPte program, serialize_program(plan, options));
   DTR_TRY(write_file(path, program.bytes));
   return program.sizes;
 }

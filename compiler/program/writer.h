@@ -31,7 +31,7 @@ struct ProgramSizes {
   int64_t other = 0;  // further named data
 };
 
-struct SerializedProgram {
+struct SerializedPte {
   std::vector<std::byte> bytes;
   std::vector<std::byte> tensor_file;  // .ptd, with external constants
   ProgramSizes sizes;
@@ -42,8 +42,7 @@ struct SerializedProgram {
 
 // The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or
 // the file beyond 2 GB).
-Result<SerializedProgram> serialize_program(const ProgramPlan& plan,
-                                            const WriteOptions& options = {});
+Result<SerializedPte> serialize_program(const ProgramPlan& plan, const WriteOptions& options = {});
 
 // serialize_program into a file that appears whole or not at all. Errors: those, and
 // kFileNotWritable.

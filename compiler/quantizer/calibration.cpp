@@ -67,9 +67,9 @@ std::vector<float> elements_but_infinite(std::span<const float> elements) {
 
 class Calibrator {
  public:
-  Calibrator(const Program& program, const Graph& graph, const Annotation& annotation,
+  Calibrator(const Module& module, const Graph& graph, const Annotation& annotation,
              Executor& executor, const Samples& samples)
-      : program_(program),
+      : module_(module),
         graph_(graph),
         executor_(executor),
         samples_(samples),
@@ -82,7 +82,7 @@ class Calibrator {
     parallel_for(samples_.size(), options.threads, [&](size_t sample) {
       if (sample > first_failed_.load(std::memory_order_relaxed)) return;
       Observers observers = take();
-      const Status status = run_sample(sample, observers);
+      const Result<void> status = run_sample(sample, observers);
       const std::lock_guard lock(mutex_);
       free_.push_back(std::move(observers));
       if (!status && sample < first_failed_) {
@@ -136,7 +136,7 @@ class Calibrator {
     return observers;
   }
 
-  Status run_sample(size_t sample, Observers& observers) {
+  Result<void> run_sample(size_t sample, Observers& observers) {
     ValueId bad;
     std::vector<double>& sums = sums_[sample];
     sums.resize(empty_.sums);
@@ -165,8 +165,8 @@ class Calibrator {
     if (!outputs) return tl::unexpected(outputs.error());
     if (!bad.valid()) return {};
     const OpId producer = graph_.producer(bad);
-    Place place = producer.valid() ? place_of(program_, graph_, producer)
-                                   : Place{.file = program_.file, .node = graph_.value(bad).name};
+    Place place = producer.valid() ? place_of(module_, graph_, producer)
+                                   : Place{.file = module_.file, .node = graph_.value(bad).name};
     return fail(
         DiagnosticId::kCalibrationNotFinite,
         fmt::format("the float model computes NaN or infinity on calibration sample {}", sample),
@@ -174,7 +174,7 @@ class Calibrator {
         std::move(place));
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   Executor& executor_;
   const Samples& samples_;
@@ -189,15 +189,15 @@ class Calibrator {
 
 }  // namespace
 
-Result<CalibrationResult> calibrate(const Program& program, const Graph& graph,
+Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
                                     const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options) {
   if (samples.size() == 0)
     return fail(DiagnosticId::kCalibrationMissing,
                 "static quantization needs calibration data and there is not one sample",
-                "give samples with --calibrate DATA.npz", {.file = program.file});
+                "give samples with --calibrate DATA.npz", {.file = module.file});
   DTR_TRY(samples.check_finite());
-  return Calibrator(program, graph, annotation, executor, samples).run(options);
+  return Calibrator(module, graph, annotation, executor, samples).run(options);
 }
 
 }  // namespace dtr

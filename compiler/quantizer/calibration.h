@@ -31,7 +31,7 @@ struct CalibrationOptions {
 // observer as (N, H, W, C). Errors: kCalibrationMissing (no samples), kDataNotFinite (in the
 // samples), kCalibrationNotFinite (the model makes NaN, or an infinity that is not only a result:
 // names the first operator and sample), and those of the executor.
-Result<CalibrationResult> calibrate(const Program& program, const Graph& graph,
+Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
                                     const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options = {});
 
@@ -41,7 +41,7 @@ Result<CalibrationResult> calibrate(const Program& program, const Graph& graph,
 // value with few distinct elements there are these only: {"elements": [ascending], "counts": […]}.
 // Saved numbers load as the same bits.
 std::string to_json(const CalibrationResult& calibration);
-Status save_calibration(const std::string& path, const CalibrationResult& calibration);
+Result<void> save_calibration(const std::string& path, const CalibrationResult& calibration);
 // Errors: kFileNotFound, kCalibrationInvalid. `file` names the text in messages.
 Result<CalibrationResult> parse_calibration(std::string_view text, const std::string& file);
 Result<CalibrationResult> load_calibration(const std::string& path);

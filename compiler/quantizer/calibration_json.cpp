@@ -143,7 +143,7 @@ std::string to_json(const CalibrationResult& calibration) {
   return fmt::to_string(out);
 }
 
-Status save_calibration(const std::string& path, const CalibrationResult& calibration) {
+Result<void> save_calibration(const std::string& path, const CalibrationResult& calibration) {
   return write_file(path, to_json(calibration));
 }
 
@@ -152,7 +152,7 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
     return fail(DiagnosticId::kCalibrationInvalid, std::move(reason), "calibrate again",
                 {.file = file, .node = std::move(node)});
   };
-  if (std::string fault = json_fault(text); !fault.empty()) return invalid(std::move(fault));
+  if (std::string fault = json_error(text); !fault.empty()) return invalid(std::move(fault));
   const nlohmann::json document =
       nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
   if (document.is_discarded() || !document.is_object()) return invalid("not a JSON object");

@@ -20,32 +20,32 @@ using Kind = QuantSpec::Kind;
 // Half of int32 for the bias leaves the other half to the products.
 constexpr double kMaxBias = 0x1p30;
 
-Place place_of_value(const Program& program, const Graph& graph, ValueId value) {
+Place place_of_value(const Module& module, const Graph& graph, ValueId value) {
   const OpId producer = graph.producer(value);
-  return producer.valid() ? place_of(program, graph, producer)
-                          : Place{.file = program.file, .node = graph.value(value).name};
+  return producer.valid() ? place_of(module, graph, producer)
+                          : Place{.file = module.file, .node = graph.value(value).name};
 }
 
-tl::unexpected<Diagnostic> constant_not_finite(const Program& program, const Graph& graph,
+tl::unexpected<Diagnostic> constant_not_finite(const Module& module, const Graph& graph,
                                                ValueId value, OpId user) {
   return fail(DiagnosticId::kWeightNotFinite,
               fmt::format("the constant `{}` holds NaN or infinity", graph.value(value).name),
               "check the checkpoint that the model was exported from",
-              place_of(program, graph, user));
+              place_of(module, graph, user));
 }
 
 class Converter {
  public:
-  Converter(Program& program, Graph& graph, const Annotation& annotation,
+  Converter(Module& module, Graph& graph, const Annotation& annotation,
             const CalibrationResult& calibration)
-      : program_(program),
+      : module_(module),
         graph_(graph),
         rewriter_(graph),
         annotation_(annotation),
         calibration_(calibration) {}
 
   Result<ConversionReport> run() {
-    DTR_ASSIGN(quantizations_, group_quantizations(program_, graph_, annotation_, calibration_));
+    DTR_ASSIGN(quantizations_, group_quantizations(module_, graph_, annotation_, calibration_));
     for (const QuantizationGroup& group : annotation_.groups) note_empty(group);
     report_.float_graph = graph_;
     report_.selected = annotation_.selected;
@@ -67,12 +67,12 @@ class Converter {
  private:
   void report_patterns() {
     for (const OpId op : graph_.ops())
-      report_.patterns.push_back({.place = place_of(program_, graph_, op),
+      report_.patterns.push_back({.place = place_of(module_, graph_, op),
                                   .op = std::string(graph_.op(op).def->name),
                                   .verdicts = annotation_.verdicts[op.index]});
     for (const QuantizationConflict& conflict : annotation_.conflicts)
       report_.conflicts.push_back({.value = graph_.value(conflict.value).name,
-                                   .reader = place_of(program_, graph_, conflict.reader),
+                                   .reader = place_of(module_, graph_, conflict.reader),
                                    .op = std::string(graph_.op(conflict.reader).def->name),
                                    .shared = conflict.shared});
   }
@@ -95,11 +95,11 @@ class Converter {
              fmt::format("`{}` is zero in every calibration sample; nothing is known of its range",
                          graph_.value(first).name),
          .fix = "give samples that reach it, or check the operators before it",
-         .place = place_of_value(program_, graph_, first),
+         .place = place_of_value(module_, graph_, first),
          .severity = Severity::kWarning});
   }
 
-  Status quantize_op(OpId op, const AnnotatedOp& annotated) {
+  Result<void> quantize_op(OpId op, const AnnotatedOp& annotated) {
     const std::vector<QuantSpec>& specs = annotated.specs.operands;
     const std::vector<ValueId> float_operands = graph_.op(op).operands;
     for (uint32_t i = 0; i < specs.size(); ++i) {
@@ -122,12 +122,12 @@ class Converter {
     return {};
   }
 
-  Status quantize_activation(OpId op, uint32_t index, int group) {
+  Result<void> quantize_activation(OpId op, uint32_t index, int group) {
     const ValueId value = graph_.op(op).operands[index];
     const Quantization& wanted = quantization(group);
     if (graph_.is_constant(value)) {
       const std::span<const float> floats =
-          program_.constants.values<float>(graph_.value(value).constant);
+          module_.constants.values<float>(graph_.value(value).constant);
       if (!finite_range(floats).finite) return not_finite(value, op);
       replace_constant(op, index, DType::kInt8, quantize_all(floats, wanted), wanted);
       return {};
@@ -147,11 +147,11 @@ class Converter {
     return {};
   }
 
-  Status quantize_weight(OpId op, uint32_t index, const QuantSpec& spec) {
+  Result<void> quantize_weight(OpId op, uint32_t index, const QuantSpec& spec) {
     const ValueId value = graph_.op(op).operands[index];
     const Type type = graph_.type(value);
     const std::span<const float> floats =
-        program_.constants.values<float>(graph_.value(value).constant);
+        module_.constants.values<float>(graph_.value(value).constant);
     if (!finite_range(floats).finite) return not_finite(value, op);
     Quantization q =
         weight_quantization(floats, type.shape, spec.kind == Kind::kPerChannel ? spec.axis : -1);
@@ -163,13 +163,13 @@ class Converter {
 
   // Makes the weight scale of each channel large enough for its bias (operand 2; operand 0 is
   // quantized already).
-  Status widen_for_bias(OpId op, Quantization& weight) {
+  Result<void> widen_for_bias(OpId op, Quantization& weight) {
     const std::vector<ValueId>& operands = graph_.op(op).operands;
     const std::vector<QuantSpec>& specs = annotation_.ops[op.index]->specs.operands;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i].kind != Kind::kBias || !operands[i].valid()) continue;
       const std::span<const float> bias =
-          program_.constants.values<float>(graph_.value(operands[i]).constant);
+          module_.constants.values<float>(graph_.value(operands[i]).constant);
       if (!finite_range(bias).finite) return not_finite(operands[i], op);
       const auto input_scale = static_cast<double>(graph_.type(operands[0]).quantization->scale());
       size_t widened = 0;
@@ -189,7 +189,7 @@ class Converter {
                  fmt::format("the bias of {} of {} channels is too large for its weights' scale",
                              widened, bias.size()),
              .fix = "scale the layer's weights and bias alike, or accept coarser weights",
-             .place = place_of(program_, graph_, op),
+             .place = place_of(module_, graph_, op),
              .severity = Severity::kWarning});
     }
     return {};
@@ -198,7 +198,7 @@ class Converter {
   void quantize_bias(OpId op, uint32_t index, const std::vector<ValueId>& float_operands) {
     const std::vector<ValueId>& operands = graph_.op(op).operands;
     const std::span<const float> given =
-        program_.constants.values<float>(graph_.value(operands[index]).constant);
+        module_.constants.values<float>(graph_.value(operands[index]).constant);
     std::vector<double> real(given.begin(), given.end());
     correct_bias(op, float_operands, real);
     const float input_scale = graph_.type(operands[0]).quantization->scale();
@@ -227,9 +227,9 @@ class Converter {
     const std::vector<double>& mean = at->second.mean;
     const Type& type = graph_.type(graph_.op(op).operands[1]);
     const std::span<const float> real =
-        program_.constants.values<float>(graph_.value(float_operands[1]).constant);
+        module_.constants.values<float>(graph_.value(float_operands[1]).constant);
     const std::span<const int8_t> rounded =
-        program_.constants.values<int8_t>(graph_.value(graph_.op(op).operands[1]).constant);
+        module_.constants.values<int8_t>(graph_.value(graph_.op(op).operands[1]).constant);
     const std::vector<float>& scales = type.quantization->scales;
     const auto inputs =
         static_cast<size_t>(type.shape[1]);  // channels that one output channel reads
@@ -272,7 +272,7 @@ class Converter {
   void replace_constant(OpId op, uint32_t index, DType dtype, std::span<const std::byte> bytes,
                         const Quantization& q) {
     const Value& old = graph_.value(graph_.op(op).operands[index]);
-    const ConstantId id = program_.constants.add(dtype, bytes);
+    const ConstantId id = module_.constants.add(dtype, bytes);
     const ValueId value = rewriter_.add_constant(
         {.dtype = dtype, .shape = old.type.shape, .quantization = q}, id, old.name + "_q");
     rewriter_.set_operand(op, index, value);
@@ -280,7 +280,7 @@ class Converter {
 
   // An op that stays float reads dequantized values; a dequantize of the model, of an input that is
   // int8, reads codes.
-  Status keep_float(OpId op) {
+  Result<void> keep_float(OpId op) {
     if (graph_.op(op).def == &ops::kDequantize) return {};
     for (size_t i = 0; i < graph_.op(op).operands.size(); ++i) {
       const ValueId operand = graph_.op(op).operands[i];
@@ -290,13 +290,13 @@ class Converter {
       rewriter_.set_operand(op, i, real);
     }
     report_.float_ops.push_back({.id = op,
-                                 .place = place_of(program_, graph_, op),
+                                 .place = place_of(module_, graph_, op),
                                  .op = std::string(graph_.op(op).def->name),
                                  .why = annotation_.reasons[op.index]});
     return {};
   }
 
-  Status dequantize_outputs() {
+  Result<void> dequantize_outputs() {
     std::vector<ValueId> outputs = graph_.outputs();
     for (ValueId& output : outputs) {
       if (graph_.is_constant(output) || !graph_.type(output).quantized()) continue;
@@ -318,14 +318,14 @@ class Converter {
   }
 
   tl::unexpected<Diagnostic> not_finite(ValueId value, OpId user) const {
-    return constant_not_finite(program_, graph_, value, user);
+    return constant_not_finite(module_, graph_, value, user);
   }
 
   const Quantization& quantization(int group) const {
     return quantizations_.at(static_cast<size_t>(group));
   }
 
-  Program& program_;
+  Module& module_;
   Graph& graph_;
   Rewriter rewriter_;
   const Annotation& annotation_;
@@ -339,7 +339,7 @@ class Converter {
 
 }  // namespace
 
-Result<std::vector<Quantization>> group_quantizations(const Program& program, const Graph& graph,
+Result<std::vector<Quantization>> group_quantizations(const Module& module, const Graph& graph,
                                                       const Annotation& annotation,
                                                       const CalibrationResult& calibration) {
   std::vector<Quantization> quantizations;
@@ -357,8 +357,8 @@ Result<std::vector<Quantization>> group_quantizations(const Program& program, co
       const Value& value = graph.value(id);
       if (graph.is_constant(id)) {
         ValueStatistics own(merged.with_histogram());
-        if (!own.observe(program.constants.values<float>(value.constant)))
-          return constant_not_finite(program, graph, id, value.uses.front().op);
+        if (!own.observe(module.constants.values<float>(value.constant)))
+          return constant_not_finite(module, graph, id, value.uses.front().op);
         merged.merge(own);
         continue;
       }
@@ -367,7 +367,7 @@ Result<std::vector<Quantization>> group_quantizations(const Program& program, co
           at->second.with_histogram() != merged.with_histogram())
         return fail(DiagnosticId::kCalibrationMismatch,
                     fmt::format("the calibration result has no statistics for `{}`", value.name),
-                    "calibrate this model again", place_of_value(program, graph, id));
+                    "calibrate this model again", place_of_value(module, graph, id));
       merged.merge(at->second);
     }
     quantizations.push_back(group.spec.kind == Kind::kSymmetric
@@ -377,9 +377,9 @@ Result<std::vector<Quantization>> group_quantizations(const Program& program, co
   return quantizations;
 }
 
-Result<ConversionReport> convert(Program& program, Graph& graph, const Annotation& annotation,
+Result<ConversionReport> convert(Module& module, Graph& graph, const Annotation& annotation,
                                  const CalibrationResult& calibration) {
-  return Converter(program, graph, annotation, calibration).run();
+  return Converter(module, graph, annotation, calibration).run();
 }
 
 }  // namespace dtr

@@ -47,7 +47,7 @@ struct ConversionReport {
 
 // The quantization of each group of the annotation, from the merged statistics of what it observes.
 // Errors: as `convert`.
-Result<std::vector<Quantization>> group_quantizations(const Program& program, const Graph& graph,
+Result<std::vector<Quantization>> group_quantizations(const Module& module, const Graph& graph,
                                                       const Annotation& annotation,
                                                       const CalibrationResult& calibration);
 
@@ -58,7 +58,7 @@ Result<std::vector<Quantization>> group_quantizations(const Program& program, co
 // outputs stay float. A bias beyond ±2^30 widens the weight scale of its channel, so that bias and
 // accumulator share int32 (as TFLite's quantizer does). Errors: kCalibrationMismatch,
 // kWeightNotFinite; the graph is then of no further use.
-Result<ConversionReport> convert(Program& program, Graph& graph, const Annotation& annotation,
+Result<ConversionReport> convert(Module& module, Graph& graph, const Annotation& annotation,
                                  const CalibrationResult& calibration);
 
 }  // namespace dtr

@@ -57,7 +57,7 @@ Specs average(const OpView& view) {
 
 // An index is what it is.
 Specs index(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::none()}}; }
-Specs by_index(const OpView&) {
+Specs gather(const OpView&) {
   return OpAnnotation{{QuantSpec::affine(), QuantSpec::none()}, {QuantSpec::shared_with(0)}};
 }
 
@@ -91,7 +91,7 @@ Specs clamp(const OpView& view) {
 Specs relu(const OpView& view) { return selecting(independent(view)); }
 
 // All operands and the result share one quantization, so that joining is copying.
-Specs joined(const OpView& view) {
+Specs concat(const OpView& view) {
   OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::shared_with(0)}};
   specs.operands.resize(view.operands.size(), QuantSpec::shared_with(0));
   return specs;
@@ -183,7 +183,7 @@ constexpr std::array kPatterns{
     Pattern{&ops::kArgmax, index},
     Pattern{&ops::kArgmin, index},
     Pattern{&ops::kAvgPool2d, average},
-    Pattern{.op = &ops::kCat, .specs = joined, .constant_first = true},
+    Pattern{.op = &ops::kCat, .specs = concat, .constant_first = true},
     Pattern{&ops::kClamp, clamp},
     Pattern{&ops::kConstantPadNd, pad},
     Pattern{&ops::kConvolution, convolution, true},
@@ -194,7 +194,7 @@ constexpr std::array kPatterns{
     Pattern{&ops::kLayerNorm, normalization, true},
     Pattern{&ops::kRmsNorm, normalization, true},
     Pattern{&ops::kLinear, linear, true},
-    Pattern{.op = &ops::kIndexSelect, .specs = by_index, .constant_first = true},
+    Pattern{.op = &ops::kIndexSelect, .specs = gather, .constant_first = true},
     Pattern{&ops::kMaxPool2d, selected},
     Pattern{&ops::kMeanDim, independent},
     Pattern{&ops::kPermute, shared},

@@ -23,7 +23,7 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(const TargetDescription& target, const BackendOptions& options);
   std::unique_ptr<QuantizationPatterns> (*patterns)();
   bool needs_npu = false;
-  bool takes_rest = false;  // whatever has an evaluation in float: the last of a recipe
+  bool is_fallback = false;  // whatever has an evaluation in float: the last of a recipe
   // Whether Deuteron places the constants that its calls read.
   bool places_constants = true;
   // Its calls are made by NXP's converter: the recipe needs one.
@@ -80,7 +80,7 @@ constexpr BackendRow kBackends[] = {
     {.name = "executorch",
      .make = make_executorch,
      .patterns = nullptr,
-     .takes_rest = true,
+     .is_fallback = true,
      .places_constants = false},
     {.name = kNeutron,
      .make = make_neutron,
@@ -94,7 +94,7 @@ constexpr BackendRow kBackends[] = {
      .places_constants = false,
      .needs_converter = true,
      .options = kNeutronOptions},
-    {.name = "portable", .make = make_portable, .patterns = nullptr, .takes_rest = true},
+    {.name = "portable", .make = make_portable, .patterns = nullptr, .is_fallback = true},
 };
 
 const BackendRow* find_row(std::string_view name) {
@@ -109,9 +109,9 @@ const BackendRow& row_of(std::string_view name) {
 }
 
 // Leaves out the ops that the backend is kept off.
-class PatternsOfSome final : public QuantizationPatterns {
+class FilteredPatterns final : public QuantizationPatterns {
  public:
-  PatternsOfSome(std::unique_ptr<QuantizationPatterns> all, size_t backend, Exclusions exclusions)
+  FilteredPatterns(std::unique_ptr<QuantizationPatterns> all, size_t backend, Exclusions exclusions)
       : all_(std::move(all)), backend_(backend), exclusions_(std::move(exclusions)) {}
 
   std::string_view name() const override { return all_->name(); }
@@ -133,14 +133,14 @@ class PatternsOfSome final : public QuantizationPatterns {
 
 constexpr std::string_view kShowsNames = "`deuteron compile --emit-ir` shows names and modules";
 
-bool converts(const Graph& graph, OpId op) {
+bool is_quantize_or_dequantize(const Graph& graph, OpId op) {
   return op.valid() &&
          (graph.op(op).def == &ops::kQuantize || graph.op(op).def == &ops::kDequantize);
 }
 
 bool reads_input(const Graph& graph, OpId id, const std::string& name) {
   return std::ranges::any_of(graph.op(id).operands, [&](ValueId operand) {
-    while (converts(graph, graph.producer(operand)))
+    while (is_quantize_or_dequantize(graph, graph.producer(operand)))
       operand = graph.op(graph.producer(operand)).operands[0];
     return operand.valid() && !graph.is_constant(operand) && !graph.producer(operand).valid() &&
            graph.value(operand).name == name;
@@ -150,41 +150,44 @@ bool reads_input(const Graph& graph, OpId id, const std::string& name) {
 // Outputs are known by the names of the values that the model's operators give them.
 bool makes_output(const Graph& graph, OpId id, const std::string& name) {
   return std::ranges::any_of(graph.outputs(), [&](ValueId output) {
-    while (converts(graph, graph.producer(output)))
+    while (is_quantize_or_dequantize(graph, graph.producer(output)))
       output = graph.op(graph.producer(output)).operands[0];
     return graph.producer(output) == id && graph.value(output).name == name;
   });
 }
 
-bool lies_in(const Program& program, const Op& op, const std::string& module) {
+bool is_in_module(const Module& module, const Op& op, const std::string& path_of_module) {
   return std::ranges::any_of(op.origin.sources, [&](uint32_t source) {
-    const std::string& path = program.sources[source].module_path;
-    return path == module || (path.starts_with(module) && path[module.size()] == '.');
+    const std::string& path = module.sources[source].module_path;
+    return path == path_of_module ||
+           (path.starts_with(path_of_module) && path[path_of_module.size()] == '.');
   });
 }
 
-bool lies_in_type(const Program& program, const Op& op, std::string_view type) {
+bool lies_in_type(const Module& module, const Op& op, std::string_view type) {
   return std::ranges::any_of(op.origin.sources, [&](uint32_t source) {
-    return std::ranges::any_of(program.sources[source].module_types, [&](std::string_view known) {
+    return std::ranges::any_of(module.sources[source].module_types, [&](std::string_view known) {
       return known == type ||
              (known.ends_with(type) && known[known.size() - type.size() - 1] == '.');
     });
   });
 }
 
-bool selects(const Program& program, const Graph& graph, const Selector& selector, OpId id) {
+bool selects(const Module& module, const Graph& graph, const Selector& selector, OpId id) {
   const auto fits = [&](const std::vector<std::string>& list, auto matches) {
     return list.empty() || std::ranges::any_of(list, matches);
   };
   const Op& op = graph.op(id);
   return fits(selector.names,
-              [&](const std::string& name) { return has_name(program, graph, id, name); }) &&
+              [&](const std::string& name) { return has_name(module, graph, id, name); }) &&
          fits(selector.modules,
-              [&](const std::string& module) { return lies_in(program, op, module); }) &&
+              [&](const std::string& path_of_module) {
+                return is_in_module(module, op, path_of_module);
+              }) &&
          fits(selector.module_types,
-              [&](const std::string& type) { return lies_in_type(program, op, type); }) &&
+              [&](const std::string& type) { return lies_in_type(module, op, type); }) &&
          fits(selector.operators,
-              [&](const std::string& name) { return is_operator(program, graph, id, name); }) &&
+              [&](const std::string& name) { return is_operator(module, graph, id, name); }) &&
          fits(selector.inputs,
               [&](const std::string& name) { return reads_input(graph, id, name); }) &&
          fits(selector.outputs,
@@ -193,11 +196,10 @@ bool selects(const Program& program, const Graph& graph, const Selector& selecto
 
 }  // namespace
 
-std::vector<std::string_view> backend_names(const TargetDescription& target,
-                                            bool that_take_the_rest) {
+std::vector<std::string_view> backend_names(const TargetDescription& target, bool only_fallbacks) {
   std::vector<std::string_view> names;
   for (const BackendRow& row : kBackends)
-    if ((!row.needs_npu || has_npu(target)) && (row.takes_rest || !that_take_the_rest))
+    if ((!row.needs_npu || has_npu(target)) && (row.is_fallback || !only_fallbacks))
       names.push_back(row.name);
   return names;
 }
@@ -221,7 +223,7 @@ void use_converter(RecipeSpec& spec, const ConverterOptions& converter) {
     std::ranges::replace(constraint.keep_off, own, other);
 }
 
-Status check_recipe(const RecipeSpec& spec) {
+Result<void> check_recipe(const RecipeSpec& spec) {
   if (!spec.options.converter.command.empty()) return {};
   for (const std::string& name : spec.backends)
     if (row_of(name).needs_converter)
@@ -260,12 +262,12 @@ std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpe
   for (size_t i = 0; i < spec.backends.size(); ++i) {
     const BackendRow& row = row_of(spec.backends[i]);
     if (row.patterns != nullptr)
-      patterns.push_back(std::make_unique<PatternsOfSome>(row.patterns(), i, exclusions));
+      patterns.push_back(std::make_unique<FilteredPatterns>(row.patterns(), i, exclusions));
   }
   return patterns;
 }
 
-Result<Exclusions> Exclusions::resolve(const Program& program, const Graph& graph,
+Result<Exclusions> Exclusions::resolve(const Module& module, const Graph& graph,
                                        const RecipeSpec& spec, bool must_select) {
   Exclusions found;
   found.masks_.resize(graph.op_slots());
@@ -277,9 +279,9 @@ Result<Exclusions> Exclusions::resolve(const Program& program, const Graph& grap
         mask |= 1U << i;
     bool any = false, any_excepted = constraint.except.empty();
     for (const OpId op : graph.ops()) {
-      if (!selects(program, graph, constraint.where, op)) continue;
+      if (!selects(module, graph, constraint.where, op)) continue;
       any = true;
-      if (constraint.except.empty() || !selects(program, graph, constraint.except, op))
+      if (constraint.except.empty() || !selects(module, graph, constraint.except, op))
         found.masks_[op.index] |= mask;
       else
         any_excepted = true;
@@ -288,13 +290,13 @@ Result<Exclusions> Exclusions::resolve(const Program& program, const Graph& grap
       return fail(
           DiagnosticId::kRecipeInvalid,
           fmt::format("constraint {} of the recipe selects no operator of the model", number + 1),
-          std::string(kShowsNames), {.file = program.file});
+          std::string(kShowsNames), {.file = module.file});
     if (!any_excepted && must_select)
       return fail(DiagnosticId::kRecipeInvalid,
                   fmt::format("`except` of constraint {} of the recipe selects none of the "
                               "operators that it selects",
                               number + 1),
-                  std::string(kShowsNames), {.file = program.file});
+                  std::string(kShowsNames), {.file = module.file});
   }
   return found;
 }

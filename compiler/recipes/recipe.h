@@ -57,7 +57,7 @@ RecipeSpec recipe_of(const TargetDescription& target, const BackendOptions& opti
 // Lets NXP's converter make the calls of the NPU: `neutron_ir` takes the place of `neutron`.
 void use_converter(RecipeSpec& spec, const ConverterOptions& converter);
 // Errors: kRecipeInvalid, if a backend needs a converter and none is given.
-Status check_recipe(const RecipeSpec& spec);
+Result<void> check_recipe(const RecipeSpec& spec);
 // Whether a backend of the recipe runs operators on the NPU.
 bool uses_npu(const RecipeSpec& spec);
 // The first backend whose constants somebody else places, by its name; empty: Deuteron places all.
@@ -76,7 +76,7 @@ Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec);
 class Exclusions {
  public:
   // Errors: kRecipeInvalid, if `must_select` and a constraint selects no operator of the graph.
-  static Result<Exclusions> resolve(const Program& program, const Graph& graph,
+  static Result<Exclusions> resolve(const Module& module, const Graph& graph,
                                     const RecipeSpec& spec, bool must_select);
 
   // By op slot, a bit for each backend.

@@ -53,8 +53,8 @@ class Reader {
     return fail(DiagnosticId::kRecipeInvalid, std::move(reason), std::move(fix), {.file = path_});
   }
 
-  Status check_keys(const Json& object, std::string_view what,
-                    std::initializer_list<std::string_view> known) const {
+  Result<void> check_keys(const Json& object, std::string_view what,
+                          std::initializer_list<std::string_view> known) const {
     if (!object.is_object())
       return invalid(fmt::format("{} is not an object", what), "see docs/recipes.md");
     for (const auto& [key, value] : object.items())
@@ -72,7 +72,7 @@ class Reader {
     return entry.get<std::string>();
   }
 
-  Status read_backend(const Json& entry) {
+  Result<void> read_backend(const Json& entry) {
     Json name = entry;
     if (entry.is_object()) {
       DTR_TRY(check_keys(entry, "a backend", {"name", "row_packing"}));
@@ -93,7 +93,8 @@ class Reader {
     return {};
   }
 
-  Status read_list(const Json& object, const char* key, std::vector<std::string>& list) const {
+  Result<void> read_list(const Json& object, const char* key,
+                         std::vector<std::string>& list) const {
     const auto at = object.find(key);
     if (at == object.end()) return {};
     const Json entries = at->is_array() ? *at : Json::array({*at});
@@ -105,7 +106,7 @@ class Reader {
     return {};
   }
 
-  Status read_selector(const Json& object, Selector& selector) const {
+  Result<void> read_selector(const Json& object, Selector& selector) const {
     DTR_TRY(read_list(object, "name", selector.names));
     DTR_TRY(read_list(object, "module", selector.modules));
     DTR_TRY(read_list(object, "module_type", selector.module_types));
@@ -115,7 +116,7 @@ class Reader {
   }
 
   // Who is named with `on` shares what is selected with the last backend alone.
-  Status read_constraint(const Json& entry) {
+  Result<void> read_constraint(const Json& entry) {
     DTR_TRY(check_keys(entry, "a constraint",
                        {"name", "module", "module_type", "operator", "input", "output", "except",
                         "keep_off", "on"}));
@@ -165,7 +166,7 @@ Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription&
 
 Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file,
                                 const TargetDescription& target) {
-  if (std::string fault = json_fault(text); !fault.empty())
+  if (std::string fault = json_error(text); !fault.empty())
     return fail(DiagnosticId::kRecipeInvalid, std::move(fault), "see docs/recipes.md",
                 {.file = file});
   return Reader(file, target)

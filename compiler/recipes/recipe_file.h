@@ -10,7 +10,7 @@ namespace dtr {
 
 // Backends that a recipe for the target may name, or those of them that may be the last one.
 std::vector<std::string_view> backend_names(const TargetDescription& target,
-                                            bool that_take_the_rest = false);
+                                            bool only_fallbacks = false);
 
 // Whether a backend has an option of this name.
 bool has_option(std::string_view backend, std::string_view option);

@@ -33,18 +33,18 @@ bool names_operator(std::string_view name, std::string_view op) {
   return op == name || op.substr(0, op.find('.')) == name;
 }
 
-bool stands_for(const Program& program, const Graph& graph, OpId id, std::string_view name) {
-  return is_operator(program, graph, id, name) || has_name(program, graph, id, name);
+bool stands_for(const Module& module, const Graph& graph, OpId id, std::string_view name) {
+  return is_operator(module, graph, id, name) || has_name(module, graph, id, name);
 }
 
 // Names of nodes and operators; an operator without a source goes by the name of its result.
-std::set<std::string> all_names(const Program& program, bool operators) {
+std::set<std::string> all_names(const Module& module, bool operators) {
   std::set<std::string> names;
-  for (const SourceOp& source : program.sources) {
+  for (const SourceOp& source : module.sources) {
     names.insert(source.name);
     if (operators) names.insert(source.target);
   }
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
     if (operators) names.insert(std::string(op.def->name));
@@ -54,11 +54,10 @@ std::set<std::string> all_names(const Program& program, bool operators) {
   return names;
 }
 
-tl::unexpected<Diagnostic> unknown(const Program& program, const std::string& name,
-                                   bool operators) {
+tl::unexpected<Diagnostic> unknown(const Module& module, const std::string& name, bool operators) {
   constexpr size_t kNear = 3;
   std::vector<std::pair<size_t, std::string>> near;
-  for (const std::string& known : all_names(program, operators))
+  for (const std::string& known : all_names(module, operators))
     near.emplace_back(distance(name, known), known);
   std::sort(near.begin(), near.end());
   std::string list;
@@ -69,70 +68,71 @@ tl::unexpected<Diagnostic> unknown(const Program& program, const std::string& na
       fmt::format("the model has no {} `{}`", operators ? "node or operator" : "node", name),
       list.empty() ? std::string("the model is empty")
                    : fmt::format("names that are near: {}", list),
-      {.file = program.file, .node = name});
+      {.file = module.file, .node = name});
 }
 
 }  // namespace
 
-bool is_operator(const Program& program, const Graph& graph, OpId id, std::string_view name) {
+bool is_operator(const Module& module, const Graph& graph, OpId id, std::string_view name) {
   const Op& op = graph.op(id);
   return names_operator(name, op.def->name) ||
          std::ranges::any_of(op.origin.sources, [&](uint32_t source) {
-           return names_operator(name, program.sources[source].target);
+           return names_operator(name, module.sources[source].target);
          });
 }
 
-bool has_name(const Program& program, const Graph& graph, OpId id, std::string_view name) {
+bool has_name(const Module& module, const Graph& graph, OpId id, std::string_view name) {
   const Op& op = graph.op(id);
   if (op.origin.sources.empty())
     return std::ranges::any_of(op.results,
                                [&](ValueId result) { return graph.value(result).name == name; });
   return std::ranges::any_of(op.origin.sources,
-                             [&](uint32_t source) { return program.sources[source].name == name; });
+                             [&](uint32_t source) { return module.sources[source].name == name; });
 }
 
-Result<std::vector<Wish>> resolve_wishes(const Program& program,
-                                         const std::vector<std::string>& keep_off,
-                                         const std::vector<std::string>& force_on) {
-  const Graph& graph = program.forward();
-  std::vector<Wish> wishes(graph.op_slots(), Wish::kNone);
-  const auto apply = [&](const std::vector<std::string>& names, Wish wish) -> Status {
+Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
+                                                         const std::vector<std::string>& keep_off,
+                                                         const std::vector<std::string>& force_on) {
+  const Graph& graph = module.forward();
+  std::vector<PlacementOverride> overrides(graph.op_slots(), PlacementOverride::kNone);
+  const auto apply = [&](const std::vector<std::string>& names,
+                         PlacementOverride choice) -> Result<void> {
     for (const std::string& name : names) {
       bool found =
-          std::any_of(program.sources.begin(), program.sources.end(), [&](const SourceOp& source) {
+          std::any_of(module.sources.begin(), module.sources.end(), [&](const SourceOp& source) {
             return source.name == name || names_operator(name, source.target);
           });
       for (const OpId op : graph.ops())
-        if (stands_for(program, graph, op, name)) {
-          wishes[op.index] = wish;
+        if (stands_for(module, graph, op, name)) {
+          overrides[op.index] = choice;
           found = true;
         }
-      if (!found) return unknown(program, name, true);
+      if (!found) return unknown(module, name, true);
     }
     return {};
   };
-  DTR_TRY(apply(force_on, Wish::kForceOn));
-  DTR_TRY(apply(keep_off, Wish::kKeepOff));
-  return wishes;
+  DTR_TRY(apply(force_on, PlacementOverride::kForceOn));
+  DTR_TRY(apply(keep_off, PlacementOverride::kKeepOff));
+  return overrides;
 }
 
-Status stop_at(Program& program, const std::string& node) {
-  Graph& graph = program.forward();
+Result<void> stop_at(Module& module, const std::string& node) {
+  Graph& graph = module.forward();
   OpId last;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
     const bool is_source =
         std::any_of(op.origin.sources.begin(), op.origin.sources.end(),
-                    [&](uint32_t source) { return program.sources[source].name == node; });
+                    [&](uint32_t source) { return module.sources[source].name == node; });
     const bool is_value = std::any_of(op.results.begin(), op.results.end(),
                                       [&](ValueId v) { return graph.value(v).name == node; });
     if (is_source || is_value) last = id;
   }
-  if (!last.valid()) return unknown(program, node, false);
+  if (!last.valid()) return unknown(module, node, false);
   Rewriter rewriter(graph);
   rewriter.set_outputs(graph.op(last).results);
   constexpr const PassDef* kSweep[] = {&passes::kRemoveDeadCode};
-  DTR_TRY(run_passes(program, graph, kSweep));
+  DTR_TRY(run_passes(module, graph, kSweep));
   return {};
 }
 

@@ -76,12 +76,12 @@ void clean_up_on_signals() {
   }).detach();
 }
 
-std::unique_lock<std::recursive_mutex> hold_off_signals() {
+std::unique_lock<std::recursive_mutex> block_signals() {
   return std::unique_lock(registry().mutex);
 }
 
 Ephemeral::Ephemeral(Entry entry) {
-  const auto held = hold_off_signals();
+  const auto held = block_signals();
   entry_ = registry().entries.insert(registry().entries.end(), std::move(entry));
 }
 
@@ -94,7 +94,7 @@ Ephemeral& Ephemeral::operator=(Ephemeral&& other) noexcept {
 
 Ephemeral::~Ephemeral() {
   if (!entry_) return;
-  const auto held = hold_off_signals();
+  const auto held = block_signals();
   registry().entries.erase(*entry_);
 }
 

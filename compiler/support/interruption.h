@@ -17,7 +17,7 @@ namespace dtr {
 void clean_up_on_signals();
 
 // While it is held no signal is looked at: for making something and registering it as one step.
-[[nodiscard]] std::unique_lock<std::recursive_mutex> hold_off_signals();
+[[nodiscard]] std::unique_lock<std::recursive_mutex> block_signals();
 
 // Registered for as long as the object lives.
 class Ephemeral {

@@ -103,7 +103,7 @@ class FaultFinder : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-std::string json_fault(std::string_view text) { return FaultFinder(text).find(); }
+std::string json_error(std::string_view text) { return FaultFinder(text).find(); }
 
 bool json_is_too_deep(std::string_view text) {
   size_t levels = 0;

@@ -80,7 +80,7 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   for (int attempt = 0;; ++attempt) {
     std::string temporary =
         target.string() + ".part" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
-    const auto held = hold_off_signals();
+    const auto held = block_signals();
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) {
       OutputFile file(target.string(), fd);
@@ -111,7 +111,7 @@ OutputFile::~OutputFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-Status OutputFile::write(std::span<const std::byte> bytes) {
+Result<void> OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -121,12 +121,12 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
   return {};
 }
 
-Status OutputFile::close() {
+Result<void> OutputFile::close() {
   if (::close(std::exchange(fd_, -1)) != 0) return refuse(errno);
   return {};
 }
 
-Status OutputFile::take_name() {
+Result<void> OutputFile::take_name() {
   if (temporary_.empty()) return {};
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return refuse(errno);
   temporary_.clear();
@@ -134,12 +134,12 @@ Status OutputFile::take_name() {
   return {};
 }
 
-Status OutputFile::commit() { return commit({this, 1}); }
+Result<void> OutputFile::commit() { return commit({this, 1}); }
 
-Status OutputFile::commit(std::span<OutputFile> files) {
+Result<void> OutputFile::commit(std::span<OutputFile> files) {
   for (OutputFile& file : files) DTR_TRY(file.close());
   for (size_t i = 0; i < files.size(); ++i) {
-    Status named = files[i].take_name();
+    Result<void> named = files[i].take_name();
     if (named) continue;
     std::error_code none;
     for (const OutputFile& before : files.first(i))
@@ -150,8 +150,8 @@ Status OutputFile::commit(std::span<OutputFile> files) {
   return {};
 }
 
-Status check_outputs(std::initializer_list<std::string> inputs,
-                     std::initializer_list<std::string> outputs) {
+Result<void> check_outputs(std::initializer_list<std::string> inputs,
+                           std::initializer_list<std::string> outputs) {
   const auto same = [](const std::string& given_a, const std::string& given_b) {
     const auto resolved = [](const std::string& path) {
       return written_path(path).value_or(path).string();
@@ -179,13 +179,13 @@ Status check_outputs(std::initializer_list<std::string> inputs,
   return {};
 }
 
-Status write_file(const std::string& path, std::span<const std::byte> bytes) {
+Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) {
   DTR_ASSIGN(OutputFile file, OutputFile::create(path));
   DTR_TRY(file.write(bytes));
   return file.commit();
 }
 
-Status write_file(const std::string& path, std::string_view text) {
+Result<void> write_file(const std::string& path, std::string_view text) {
   return write_file(path, std::as_bytes(std::span(text)));
 }
 

@@ -27,17 +27,17 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();  // without commit nothing is left behind, nor if a signal ends us
 
-  Status write(std::span<const std::byte> bytes);
+  Result<void> write(std::span<const std::byte> bytes);
   // The file appears under its name, replacing one that is there.
-  Status commit();
+  Result<void> commit();
   // Several files that belong together: all appear, or none.
-  static Status commit(std::span<OutputFile> files);
+  static Result<void> commit(std::span<OutputFile> files);
 
  private:
   OutputFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   tl::unexpected<Diagnostic> refuse(int error) const;
-  Status close();
-  Status take_name();
+  Result<void> close();
+  Result<void> take_name();
 
   std::string path_;
   std::string temporary_;               // empty: the target is written directly
@@ -47,10 +47,10 @@ class OutputFile {
 
 // Errors: kFileNotWritable, where an output is also an input, or the same file twice. Empty paths
 // are no files.
-Status check_outputs(std::initializer_list<std::string> inputs,
-                     std::initializer_list<std::string> outputs);
+Result<void> check_outputs(std::initializer_list<std::string> inputs,
+                           std::initializer_list<std::string> outputs);
 
-Status write_file(const std::string& path, std::span<const std::byte> bytes);
-Status write_file(const std::string& path, std::string_view text);
+Result<void> write_file(const std::string& path, std::span<const std::byte> bytes);
+Result<void> write_file(const std::string& path, std::string_view text);
 
 }  // namespace dtr

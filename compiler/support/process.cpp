@@ -78,7 +78,7 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  auto held = hold_off_signals();
+  auto held = block_signals();
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, words[0], &actions, &attributes, words.data(), environ);
   std::optional<Ephemeral> group;

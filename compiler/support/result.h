@@ -10,7 +10,6 @@ namespace dtr {
 
 template <class T>
 using Result = tl::expected<T, Diagnostic>;
-using Status = Result<void>;
 
 inline tl::unexpected<Diagnostic> fail(DiagnosticId id, std::string reason, std::string fix = {},
                                        Place place = {}) {

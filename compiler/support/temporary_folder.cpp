@@ -36,7 +36,7 @@ bool builds_in(const fs::path& folder) {
 
 Result<TemporaryFolder> TemporaryFolder::create_in(const fs::path& parent) {
   std::string path = (parent / "deuteron-XXXXXX").string();
-  const auto held = hold_off_signals();
+  const auto held = block_signals();
   if (::mkdtemp(path.data()) == nullptr) return refuse(parent, std::strerror(errno));
   return TemporaryFolder(path);
 }

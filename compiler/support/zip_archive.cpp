@@ -126,7 +126,7 @@ Result<ZipArchive> ZipArchive::open(std::span<const std::byte> bytes, std::strin
   return archive;
 }
 
-Status ZipArchive::list() {
+Result<void> ZipArchive::list() {
   constexpr std::string_view kCentral("PK\x01\x02", 4), kLocal("PK\x03\x04", 4);
   constexpr size_t kCentralBytes = 46, kLocalBytes = 30, kMaxName = 1023;
   if (!record_at(bytes_, 0, kLocal, kLocal.size()))
@@ -204,7 +204,7 @@ Status ZipArchive::list() {
   return {};
 }
 
-Status ZipArchive::check_overlaps() const {
+Result<void> ZipArchive::check_overlaps() const {
   std::vector<const ZipEntry*> sorted;
   for (const ZipEntry& entry : entries_) sorted.push_back(&entry);
   std::sort(sorted.begin(), sorted.end(),

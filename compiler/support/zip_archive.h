@@ -69,8 +69,8 @@ class ZipArchive {
         file_(std::move(file)),
         limits_(limits),
         inflated_(std::make_unique<std::atomic<uint64_t>>(0)) {}
-  Status list();
-  Status check_overlaps() const;
+  Result<void> list();
+  Result<void> check_overlaps() const;
   tl::unexpected<Diagnostic> refuse(DiagnosticId id, std::string reason,
                                     std::string_view entry = {}) const;
 

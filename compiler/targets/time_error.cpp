@@ -84,7 +84,7 @@ const PublishedRuns* runs_like(const TimedWork& work) {
 
 }  // namespace
 
-std::string unlike_published_runs(const TimedWork& work) {
+std::string difference_from_published_runs(const TimedWork& work) {
   if (!work.whole_run) return "published figures are of whole runs, not of operators";
   if (work.target == nullptr) return "its target is not known";
   if (!work.configuration)
@@ -117,7 +117,7 @@ TimeError time_error(const TimedWork& work) {
   const auto npu_cycles = static_cast<double>(work.npu_cycles);
   std::vector<std::string> reasons;
   if (work.npu_cycles > 0) {
-    const std::string unlike = unlike_published_runs(work);
+    const std::string unlike = difference_from_published_runs(work);
     if (unlike.empty()) error.npu_percent = runs_like(work)->error_percent;
     reasons.push_back(unlike.empty()
                           ? fmt::format("NPU: ±{} % by published runs", *error.npu_percent)

@@ -50,7 +50,7 @@ struct TimeError {
 // on; schedule and memory of constants are theirs; it has no kind of kernel call that none of them
 // has; its number of calls and of multiply-accumulates are neither below half of the least of
 // theirs nor above twice the most.
-std::string unlike_published_runs(const TimedWork& work);
+std::string difference_from_published_runs(const TimedWork& work);
 
 TimeError time_error(const TimedWork& work);
 

@@ -14,7 +14,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     const Op& op = graph_.op(id);
     normalize_attributes(id);
     if (op.def == &ops::kConvolution && graph_.type(op.operands[0]).rank() == 3)
@@ -36,7 +36,7 @@ class Pass : public EachOpPass<Pass> {
 
   // Puts `spec`, an op on views of the operands, and a view back to the old shape in the place of
   // op `id`.
-  Status replace_between_views(OpId id, OpSpec spec) {
+  Result<void> replace_between_views(OpId id, OpSpec spec) {
     const ValueId old = graph_.op(id).results[0];
     const Type type = graph_.type(old);
     const std::string name = graph_.value(old).name;
@@ -53,7 +53,7 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
-  Status widen_convolution(OpId id) {
+  Result<void> widen_convolution(OpId id) {
     const Op& op = graph_.op(id);
     const auto widened = [](Shape shape) {
       shape.insert(shape.begin() + 2, 1);
@@ -82,7 +82,7 @@ class Pass : public EachOpPass<Pass> {
     return replace_between_views(id, std::move(spec));
   }
 
-  Status batch_pool(OpId id) {
+  Result<void> batch_pool(OpId id) {
     const Op& op = graph_.op(id);
     OpSpec spec{.def = op.def, .attributes = op.attributes};
     Shape shape = graph_.type(op.operands[0]).shape;
@@ -103,7 +103,7 @@ class Pass : public EachOpPass<Pass> {
     return true;
   }
 
-  Status view_instead(OpId id) {
+  Result<void> view_instead(OpId id) {
     const Op& op = graph_.op(id);
     const Shape shape = graph_.type(op.results[0]).shape;
     DTR_TRY(replace_op(
@@ -125,7 +125,7 @@ class Pass : public EachOpPass<Pass> {
            op.attributes.find("divisor_override") == nullptr;
   }
 
-  Status mean_instead(OpId id) {
+  Result<void> mean_instead(OpId id) {
     const OpSpec mean{.def = &ops::kMeanDim,
                       .operands = graph_.op(id).operands,
                       .attributes = {{"dim", Ints{2, 3}}, {"keepdim", true}}};

@@ -85,9 +85,9 @@ void for_each_weight(const Graph& graph, const Op& layer, std::vector<double>& w
     }
 }
 
-std::vector<double> bias_of(const Program& program, const Graph& graph, OpId layer) {
+std::vector<double> bias_of(const Module& module, const Graph& graph, OpId layer) {
   const ValueId bias = operand_or_absent(graph.op(layer), 2);
-  if (bias.valid()) return constant_doubles(program, graph, bias);
+  if (bias.valid()) return constant_doubles(module, graph, bias);
   return std::vector<double>(static_cast<size_t>(output_channels(graph, layer)));
 }
 
@@ -99,8 +99,8 @@ void join_origin(Rewriter& rewriter, OpId op, OpId folded, size_t part, size_t p
   rewriter.set_origin(op, std::move(origin));
 }
 
-void set_weights(Program& program, Rewriter& rewriter, OpId layer,
-                 const std::vector<double>& weights, const std::vector<double>& biases) {
+void set_weights(Module& module, Rewriter& rewriter, OpId layer, const std::vector<double>& weights,
+                 const std::vector<double>& biases) {
   const Graph& graph = rewriter.graph();
   const ValueId weight = graph.op(layer).operands[1], bias = operand_or_absent(graph.op(layer), 2);
   const Type type = graph.type(weight);
@@ -111,12 +111,11 @@ void set_weights(Program& program, Rewriter& rewriter, OpId layer,
   const bool needs_bias =
       bias.valid() || std::any_of(biases.begin(), biases.end(), [](double b) { return b != 0; });
   rewriter.set_operand(
-      layer, 1,
-      add_float_constant(program, rewriter, type.dtype, type.shape, weights, weight_name));
+      layer, 1, add_float_constant(module, rewriter, type.dtype, type.shape, weights, weight_name));
   if (needs_bias)
     rewriter.set_operand(
         layer, 2,
-        add_float_constant(program, rewriter, type.dtype, {static_cast<int64_t>(biases.size())},
+        add_float_constant(module, rewriter, type.dtype, {static_cast<int64_t>(biases.size())},
                            biases, bias_name));
 }
 
@@ -173,8 +172,8 @@ bool ChannelAffine::shifts() const {
   return std::any_of(offset.begin(), offset.end(), [](double x) { return x != 0; });
 }
 
-tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& program,
-                                                           const Graph& graph, const Op& norm) {
+tl::expected<ChannelAffine, std::string> batch_norm_affine(const Module& module, const Graph& graph,
+                                                           const Op& norm) {
   std::vector<double> parameters[5];  // x has none; weight, bias, mean, var
   for (size_t i = 1; i < 5; ++i) {
     const ValueId parameter = operand_or_absent(norm, i);
@@ -182,7 +181,7 @@ tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& progra
     if (!is_float_constant(graph, parameter))
       return Reason(fmt::format("its parameter `{}` is computed while the model runs",
                                 graph.value(parameter).name));
-    parameters[i] = constant_doubles(program, graph, parameter);
+    parameters[i] = constant_doubles(module, graph, parameter);
   }
   const auto& [x, gamma, beta, mean, variance] = parameters;
   const auto eps = norm.attributes.get<double>("eps");
@@ -206,7 +205,7 @@ ChannelAffine ConstantAffine::over(size_t channels) const {
           .offset = std::vector<double>(channels, function.offset.front())};
 }
 
-std::optional<ConstantAffine> constant_affine(const Program& program, const Graph& graph,
+std::optional<ConstantAffine> constant_affine(const Module& module, const Graph& graph,
                                               const Op& op) {
   const bool sum = op.def == &ops::kAddTensor, difference = op.def == &ops::kSubTensor;
   const bool product = op.def == &ops::kMulTensor, quotient = op.def == &ops::kDivTensor;
@@ -217,7 +216,8 @@ std::optional<ConstantAffine> constant_affine(const Program& program, const Grap
     return std::nullopt;
   ConstantAffine affine{.x = op.operands[1 - constant], .axis = std::nullopt, .function = {}};
   const Type& type = graph.type(op.results[0]);
-  if (!alike(graph, affine.x, op.results[0]) || type.elements() == 0) return std::nullopt;
+  if (!same_type_and_quantization(graph, affine.x, op.results[0]) || type.elements() == 0)
+    return std::nullopt;
   const Shape& shape = graph.type(op.operands[constant]).shape;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) continue;
@@ -225,7 +225,7 @@ std::optional<ConstantAffine> constant_affine(const Program& program, const Grap
     affine.axis = type.rank() - shape.size() + i;
   }
   const double alpha = op.attributes.get_or("alpha", 1.0);
-  for (const double value : constant_doubles(program, graph, op.operands[constant])) {
+  for (const double value : constant_doubles(module, graph, op.operands[constant])) {
     double scale = 1, offset = 0;
     if (product) scale = value;
     if (quotient) scale = 1 / value;
@@ -287,27 +287,27 @@ bool takes_offsets(const Op& layer) {
   return !is_transposed(layer) && is_zero(begin) && is_zero(end);
 }
 
-void apply_after(Program& program, Rewriter& rewriter, OpId layer, const ChannelAffine& affine) {
+void apply_after(Module& module, Rewriter& rewriter, OpId layer, const ChannelAffine& affine) {
   const Graph& graph = rewriter.graph();
-  std::vector<double> weights = constant_doubles(program, graph, graph.op(layer).operands[1]);
-  std::vector<double> biases = bias_of(program, graph, layer);
+  std::vector<double> weights = constant_doubles(module, graph, graph.op(layer).operands[1]);
+  std::vector<double> biases = bias_of(module, graph, layer);
   DTR_CHECK(affine.scale.size() == biases.size() && affine.offset.size() == biases.size());
   for_each_weight(graph, graph.op(layer), weights,
                   [&](double& weight, size_t, size_t out) { weight *= affine.scale[out]; });
   for (size_t c = 0; c < biases.size(); ++c)
     biases[c] = biases[c] * affine.scale[c] + affine.offset[c];
-  set_weights(program, rewriter, layer, weights, biases);
+  set_weights(module, rewriter, layer, weights, biases);
 }
 
-void apply_before(Program& program, Rewriter& rewriter, OpId layer, const ChannelAffine& affine) {
+void apply_before(Module& module, Rewriter& rewriter, OpId layer, const ChannelAffine& affine) {
   const Graph& graph = rewriter.graph();
-  std::vector<double> weights = constant_doubles(program, graph, graph.op(layer).operands[1]);
-  std::vector<double> biases = bias_of(program, graph, layer);
+  std::vector<double> weights = constant_doubles(module, graph, graph.op(layer).operands[1]);
+  std::vector<double> biases = bias_of(module, graph, layer);
   for_each_weight(graph, graph.op(layer), weights, [&](double& weight, size_t in, size_t out) {
     biases[out] += weight * affine.offset[in];
     weight *= affine.scale[in];
   });
-  set_weights(program, rewriter, layer, weights, biases);
+  set_weights(module, rewriter, layer, weights, biases);
 }
 
 void finish_before(Rewriter& rewriter, OpId folded, ValueId x, OpId layer) {

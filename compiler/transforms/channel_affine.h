@@ -19,8 +19,8 @@ struct ChannelAffine {
 
 // A batch_norm so.
 // Errors: the reason, if a parameter is not constant or a scale is not finite.
-tl::expected<ChannelAffine, std::string> batch_norm_affine(const Program& program,
-                                                           const Graph& graph, const Op& norm);
+tl::expected<ChannelAffine, std::string> batch_norm_affine(const Module& module, const Graph& graph,
+                                                           const Op& norm);
 
 // What an op does that adds, subtracts, multiplies or divides by a float constant and changes
 // nothing else of its operand's type.
@@ -33,7 +33,7 @@ struct ConstantAffine {
 };
 // nullopt for other ops, with a fused activation, and where a factor or offset is no finite
 // float32.
-std::optional<ConstantAffine> constant_affine(const Program& program, const Graph& graph,
+std::optional<ConstantAffine> constant_affine(const Module& module, const Graph& graph,
                                               const Op& op);
 
 // The convolution or linear that makes `value` so that its output channels lie along dimension
@@ -60,9 +60,9 @@ bool takes_offsets(const Op& layer);
 
 // New weights and bias, computed in double and rounded once: other users keep the old ones. The
 // counts of channels fit.
-void apply_after(Program& program, Rewriter& rewriter, OpId layer,
+void apply_after(Module& module, Rewriter& rewriter, OpId layer,
                  const ChannelAffine& affine);  // layer(x) becomes affine(layer(x))
-void apply_before(Program& program, Rewriter& rewriter, OpId layer,
+void apply_before(Module& module, Rewriter& rewriter, OpId layer,
                   const ChannelAffine& affine);  // layer(x) becomes layer(affine(x))
 // Erases `folded`, an op of a function that a layer found by layer_before or layer_after took.
 // Their origins join; values on the way are no operator's result any more, so that their ops become

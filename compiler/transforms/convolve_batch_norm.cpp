@@ -25,7 +25,7 @@ class Pass : public GraphPass {
   Result<size_t> run() {
     for (const OpId id : graph_.ops())
       quantized_ = quantized_ || graph_.op(id).def == &ops::kQuantize;
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Result<void> {
       if (graph_.op(id).def == &ops::kBatchNorm) return convolve(id);
       return {};
     }));
@@ -33,10 +33,10 @@ class Pass : public GraphPass {
   }
 
  private:
-  Status convolve(OpId norm) {
+  Result<void> convolve(OpId norm) {
     const Op op = graph_.op(norm);
     const Type type = graph_.type(op.results[0]);
-    const auto affine = batch_norm_affine(program_, graph_, op);
+    const auto affine = batch_norm_affine(module_, graph_, op);
     if (!affine) remarks_.add(norm, affine.error());
     if (!affine || type.elements() == 0 || (quantized_ && !between(norm))) return {};
     const int64_t channels = type.shape[1];
@@ -55,10 +55,10 @@ class Pass : public GraphPass {
       DTR_ASSIGN(weight, quantized_weight(norm, weight_shape, affine->scale, name + ".scale"));
       if (!weight.valid()) return {};
     } else {
-      weight = add_float_constant(program_, rewriter_, type.dtype, weight_shape, affine->scale,
+      weight = add_float_constant(module_, rewriter_, type.dtype, weight_shape, affine->scale,
                                   name + ".scale");
     }
-    const ValueId bias = add_float_constant(program_, rewriter_, type.dtype, {channels},
+    const ValueId bias = add_float_constant(module_, rewriter_, type.dtype, {channels},
                                             affine->offset, name + ".offset");
     const auto all = [&](int64_t value) { return Ints(spatial, value); };
     DTR_ASSIGN(ValueId y, rewriter_.insert_value(norm, {.def = &ops::kConvolution,
@@ -113,7 +113,7 @@ class Pass : public GraphPass {
       codes.push_back(
           static_cast<int8_t>(numerics::nearest_code(scale, step, 0, {-kCodes, kCodes})));
     }
-    const ConstantId id = program_.constants.add_values<int8_t>(DType::kInt8, codes);
+    const ConstantId id = module_.constants.add_values<int8_t>(DType::kInt8, codes);
     const ValueId weight = rewriter_.add_constant(
         {.dtype = DType::kInt8, .shape = shape, .quantization = std::move(quantization)}, id, name);
     return rewriter_.insert_value(

@@ -8,48 +8,48 @@ bool is_float_constant(const Graph& graph, ValueId value) {
   return graph.is_constant(value) && is_float(graph.type(value).dtype);
 }
 
-bool alike(const Graph& graph, ValueId a, ValueId b) {
+bool same_type_and_quantization(const Graph& graph, ValueId a, ValueId b) {
   const Type &left = graph.type(a), &right = graph.type(b);
   return left.dtype == right.dtype && left.shape == right.shape &&
          left.quantization == right.quantization;
 }
 
-std::vector<double> constant_doubles(const Program& program, const Graph& graph, ValueId constant) {
+std::vector<double> constant_doubles(const Module& module, const Graph& graph, ValueId constant) {
   const ConstantId id = graph.value(constant).constant;
   if (graph.type(constant).dtype == DType::kFloat64) {
-    const auto values = program.constants.values<double>(id);
+    const auto values = module.constants.values<double>(id);
     return {values.begin(), values.end()};
   }
   DTR_CHECK(graph.type(constant).dtype == DType::kFloat32);
-  const auto values = program.constants.values<float>(id);
+  const auto values = module.constants.values<float>(id);
   return {values.begin(), values.end()};
 }
 
-ValueId add_float_constant(Program& program, Rewriter& rewriter, DType dtype, Shape shape,
+ValueId add_float_constant(Module& module, Rewriter& rewriter, DType dtype, Shape shape,
                            std::span<const double> values, std::string_view name) {
   ConstantId id;
   if (dtype == DType::kFloat64) {
-    id = program.constants.add_values<double>(dtype, values);
+    id = module.constants.add_values<double>(dtype, values);
   } else {
     std::vector<float> rounded(values.size());
     std::transform(values.begin(), values.end(), rounded.begin(),
                    [](double value) { return static_cast<float>(value); });
-    id = program.constants.add_values<float>(dtype, rounded);
+    id = module.constants.add_values<float>(dtype, rounded);
   }
   return rewriter.add_constant({.dtype = dtype, .shape = std::move(shape)}, id, name);
 }
 
-bool is_constant_of(const Program& program, const Graph& graph, ValueId value, double wanted) {
+bool is_constant_of(const Module& module, const Graph& graph, ValueId value, double wanted) {
   if (!graph.is_constant(value)) return false;
   const Type& type = graph.type(value);
   const ConstantId id = graph.value(value).constant;
   if (type.dtype == DType::kFloat32) {
-    const auto values = program.constants.values<float>(id);
+    const auto values = module.constants.values<float>(id);
     return std::all_of(values.begin(), values.end(),
                        [&](float x) { return x == static_cast<float>(wanted); });
   }
   if (type.dtype == DType::kInt8 && type.quantized() && !type.quantization->per_channel()) {
-    const auto values = program.constants.values<int8_t>(id);
+    const auto values = module.constants.values<int8_t>(id);
     const auto real = [&](int8_t q) {
       return double{type.quantization->scale()} * (q - type.quantization->zero_point());
     };
@@ -102,7 +102,7 @@ Origin origin_back_to(const Graph& graph, ValueId from, OpId last) {
   return origin;
 }
 
-std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value) {
+std::optional<double> uniform_value(const Module& module, const Graph& graph, ValueId value) {
   if (!value.valid() || !is_float_constant(graph, value) || graph.type(value).elements() == 0)
     return std::nullopt;
   const auto first = [&](const auto& values) -> std::optional<double> {
@@ -111,9 +111,8 @@ std::optional<double> uniform_value(const Program& program, const Graph& graph, 
     return uniform ? std::optional<double>(values.front()) : std::nullopt;
   };
   const ConstantId id = graph.value(value).constant;
-  if (graph.type(value).dtype == DType::kFloat64)
-    return first(program.constants.values<double>(id));
-  return first(program.constants.values<float>(id));
+  if (graph.type(value).dtype == DType::kFloat64) return first(module.constants.values<double>(id));
+  return first(module.constants.values<float>(id));
 }
 
 std::optional<RealBounds> clamp_bounds(const Op& op) {

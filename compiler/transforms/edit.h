@@ -16,11 +16,11 @@ using ops::RealBounds;
 // `Result<size_t> run()`.
 class GraphPass {
  public:
-  GraphPass(Program& program, Graph& graph, Remarks& remarks)
-      : program_(program), graph_(graph), rewriter_(graph), remarks_(remarks) {}
+  GraphPass(Module& module, Graph& graph, Remarks& remarks)
+      : module_(module), graph_(graph), rewriter_(graph), remarks_(remarks) {}
 
  protected:
-  Program& program_;
+  Module& module_;
   Graph& graph_;
   Rewriter rewriter_;
   Remarks& remarks_;
@@ -29,14 +29,14 @@ class GraphPass {
 
 // PassDef::run of such a class.
 template <class Pass>
-Result<size_t> run_pass(Program& program, Graph& graph, Remarks& remarks) {
-  return Pass(program, graph, remarks).run();
+Result<size_t> run_pass(Module& module, Graph& graph, Remarks& remarks) {
+  return Pass(module, graph, remarks).run();
 }
 
 // Calls visit(op) for every op in program order; the visit may erase the op and insert others
 // before it.
 template <class Visit>
-Status for_each_op(const Graph& graph, Visit visit) {
+Result<void> for_each_op(const Graph& graph, Visit visit) {
   for (OpId id = graph.first_op(), next; id.valid(); id = next) {
     next = graph.op(id).next;
     DTR_TRY(visit(id));
@@ -67,16 +67,16 @@ class EachOpPass : public GraphPass {
 };
 
 // The real values of a float constant.
-std::vector<double> constant_doubles(const Program& program, const Graph& graph, ValueId constant);
+std::vector<double> constant_doubles(const Module& module, const Graph& graph, ValueId constant);
 // A new constant of that float dtype, each value rounded once.
-ValueId add_float_constant(Program& program, Rewriter& rewriter, DType dtype, Shape shape,
+ValueId add_float_constant(Module& module, Rewriter& rewriter, DType dtype, Shape shape,
                            std::span<const double> values, std::string_view name);
 bool is_float_constant(const Graph& graph, ValueId value);
 // Whether dtype, shape and quantization of two values are the same: layouts of results are chosen
 // later.
-bool alike(const Graph& graph, ValueId a, ValueId b);
+bool same_type_and_quantization(const Graph& graph, ValueId a, ValueId b);
 // Whether a constant has this value everywhere: real value, so zero point where it is quantized.
-bool is_constant_of(const Program& program, const Graph& graph, ValueId value, double wanted);
+bool is_constant_of(const Module& module, const Graph& graph, ValueId value, double wanted);
 
 // Erases an op of one result that nobody reads any more.
 void erase_if_unused(Rewriter& rewriter, OpId op);
@@ -91,7 +91,7 @@ Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec);
 Origin origin_back_to(const Graph& graph, ValueId from, OpId last);
 
 // The value that a float constant has everywhere, nullopt if it is no constant or has several.
-std::optional<double> uniform_value(const Program& program, const Graph& graph, ValueId value);
+std::optional<double> uniform_value(const Module& module, const Graph& graph, ValueId value);
 
 // The bounds that an op clamps to: those of relu and clamp. An op of another kind has none.
 std::optional<RealBounds> clamp_bounds(const Op& op);

@@ -22,7 +22,7 @@ class Pass : public GraphPass {
 
   // Forwards into layers before, then backwards into layers behind: so chains fold in one run.
   Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Result<void> {
       if (graph_.op(id).def == &ops::kBatchNorm) fold_up(id);
       return {};
     }));
@@ -35,18 +35,18 @@ class Pass : public GraphPass {
  private:
   void fold_up(OpId norm) {
     const Op& op = graph_.op(norm);
-    const auto affine = batch_norm_affine(program_, graph_, op);
+    const auto affine = batch_norm_affine(module_, graph_, op);
     if (!affine) return;
     const auto layer = layer_before(graph_, op.operands[0], 1);
     if (!layer) return;
-    apply_after(program_, rewriter_, *layer, *affine);
+    apply_after(module_, rewriter_, *layer, *affine);
     finish_before(rewriter_, norm, op.operands[0], *layer);
     ++changes_;
   }
 
   void fold_down(OpId norm) {
     const ValueId x = graph_.op(norm).operands[0], y = graph_.op(norm).results[0];
-    const auto affine = batch_norm_affine(program_, graph_, graph_.op(norm));
+    const auto affine = batch_norm_affine(module_, graph_, graph_.op(norm));
     if (!affine) return remarks_.add(norm, affine.error());
     const auto before = layer_before(graph_, x, 1);
     if (before) return fold_up(norm);  // what folded in between made it possible
@@ -57,7 +57,7 @@ class Pass : public GraphPass {
       return remarks_.add(norm,
                           fmt::format("{}; {} behind it pads with zeros, which are not normalized",
                                       before.error(), op.def->name));
-    apply_before(program_, rewriter_, *layer, *affine);
+    apply_before(module_, rewriter_, *layer, *affine);
     finish_after(rewriter_, norm, x, *layer);
     ++changes_;
   }

@@ -86,10 +86,10 @@ class Pass : public GraphPass {
   bool append(const Op& op, ValueId value, size_t axis, ChannelAffine& affine) const {
     if (op.def == &ops::kBatchNorm) {
       if (axis != 1 || op.operands[0] != value) return false;
-      const auto norm = batch_norm_affine(program_, graph_, op);
+      const auto norm = batch_norm_affine(module_, graph_, op);
       return norm && apply(*norm, affine);
     }
-    const auto own = constant_affine(program_, graph_, op);
+    const auto own = constant_affine(module_, graph_, op);
     if (!own || own->x != value || (own->axis && *own->axis != axis)) return false;
     return apply(own->over(affine.scale.size()), affine);
   }
@@ -114,10 +114,10 @@ class Pass : public GraphPass {
       const OpId dequantize = graph_.producer_if(bias, ops::kDequantize);
       const ValueId codes = dequantize.valid() ? graph_.op(dequantize).operands[0] : ValueId{};
       if (is_float_constant(graph_, bias)) {
-        biases = constant_doubles(program_, graph_, bias);
+        biases = constant_doubles(module_, graph_, bias);
       } else if (graph_.is_constant(codes) && graph_.type(codes).dtype == DType::kInt32) {
         const Quantization& q = *graph_.type(codes).quantization;
-        const auto values = program_.constants.values<int32_t>(graph_.value(codes).constant);
+        const auto values = module_.constants.values<int32_t>(graph_.value(codes).constant);
         for (size_t c = 0; c < biases.size(); ++c) {
           const size_t channel = q.per_channel() ? c : 0;
           biases[c] = (static_cast<double>(values[c]) - q.zero_points[channel]) *
@@ -139,7 +139,7 @@ class Pass : public GraphPass {
       return;
     const std::string name = graph_.value(graph_.op(layer).results[0]).name + ".bias";
     rewriter_.set_operand(layer, 2,
-                          add_float_constant(program_, rewriter_, DType::kFloat32,
+                          add_float_constant(module_, rewriter_, DType::kFloat32,
                                              {static_cast<int64_t>(biases.size())}, biases, name));
   }
 
@@ -163,7 +163,7 @@ class Pass : public GraphPass {
       quantization.scales.resize(channels, quantization.scales.front());
       quantization.zero_points.resize(channels, 0);
     }
-    const auto old = program_.constants.values<int8_t>(graph_.value(codes).constant);
+    const auto old = module_.constants.values<int8_t>(graph_.value(codes).constant);
     std::vector<int8_t> signed_codes(old.begin(), old.end());
     const auto run = static_cast<size_t>(strides(type.shape, Layout::kContiguous)[axis]);
     for (size_t i = 0; i < signed_codes.size(); ++i) {
@@ -180,7 +180,7 @@ class Pass : public GraphPass {
       if (!(scale > 0) || !std::isfinite(scale)) return false;
     const std::string name = graph_.value(codes).name;
     const ValueId scaled = rewriter_.add_constant(
-        type, program_.constants.add_values<int8_t>(DType::kInt8, signed_codes), name);
+        type, module_.constants.add_values<int8_t>(DType::kInt8, signed_codes), name);
     const auto weights = rewriter_.insert_value(
         layer, {.def = &ops::kDequantize, .operands = {scaled}, .origin = graph_.op(layer).origin});
     if (!weights) return false;

@@ -2,7 +2,7 @@
 // dtype. Quantize and dequantize of constants stay: they are what `fold_quantization` reads.
 // Results that are much larger than what they are made of (a pad, a broadcast) stay ops, because
 // constants cost flash; what is computed of them is folded.
-#include "compiler/ops/on_constants.h"
+#include "compiler/ops/constant_folding.h"
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
@@ -15,7 +15,7 @@ class Pass : public GraphPass {
   using GraphPass::GraphPass;
 
   Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Result<void> {
       if (!foldable(id)) return {};
       fold(id);
       return {};
@@ -29,7 +29,7 @@ class Pass : public GraphPass {
   }
 
   void fold(OpId id) {
-    const std::vector<Tensor> results = ops::evaluate_on_constants(program_, graph_, id);
+    const std::vector<Tensor> results = ops::evaluate_on_constants(module_, graph_, id);
     const std::vector<ValueId> folded = graph_.op(id).results;
     std::vector<std::string> names;
     std::vector<ValueId> constants;
@@ -37,7 +37,7 @@ class Pass : public GraphPass {
       names.push_back(graph_.value(folded[i]).name);
       const Type& type = graph_.type(folded[i]);
       constants.push_back(rewriter_.add_constant(
-          type, program_.constants.add(type.dtype, results[i].bytes()), names.back()));
+          type, module_.constants.add(type.dtype, results[i].bytes()), names.back()));
       rewriter_.replace_uses(folded[i], constants.back());
     }
     rewriter_.erase(id);

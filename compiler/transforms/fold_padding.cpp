@@ -19,7 +19,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     const Op& op = graph_.op(id);
     const bool window =
         op.def == &ops::kConvolution || op.def == &ops::kAvgPool2d || op.def == &ops::kMaxPool2d;

@@ -24,7 +24,7 @@
 
 #include "compiler/ir/tensor.h"
 #include "compiler/ir/verifier.h"
-#include "compiler/ops/on_constants.h"
+#include "compiler/ops/constant_folding.h"
 #include "compiler/transforms/edit.h"
 #include "device/numerics/requantize.h"
 
@@ -35,7 +35,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     const OpDef* def = graph_.op(id).def;
     return def == &ops::kQuantize    ? fold_quantize(id)
            : def == &ops::kMulTensor ? scale_constant(id)
@@ -58,7 +58,7 @@ class Pass : public EachOpPass<Pass> {
   // --- dequantize downwards ---
 
   // A quantized weight or bias times a number, as `addmm` with alpha or beta writes it.
-  Status scale_constant(OpId id) {
+  Result<void> scale_constant(OpId id) {
     const Op& op = graph_.op(id);
     for (const size_t side : {size_t{0}, size_t{1}}) {
       const ValueId constant = quantized_source(op.operands[side]), factor = op.operands[1 - side];
@@ -69,7 +69,7 @@ class Pass : public EachOpPass<Pass> {
       if (graph_.type(factor).elements() != 1 || type.shape != result.shape ||
           result.dtype != DType::kFloat32)
         continue;
-      const double by = constant_doubles(program_, graph_, factor)[0];
+      const double by = constant_doubles(module_, graph_, factor)[0];
       bool possible = true;
       for (float& scale : type.quantization->scales) {
         scale = static_cast<float>(static_cast<double>(scale) * by);
@@ -94,7 +94,7 @@ class Pass : public EachOpPass<Pass> {
            (op.def == &ops::kConstantPadNd && op.attributes.get<double>("value") == 0);
   }
 
-  Status sink_dequantize(OpId id) {
+  Result<void> sink_dequantize(OpId id) {
     const Op& op = graph_.op(id);
     if (op.operands.empty() || op.results.size() != 1 || !stays_on_grid(op)) return {};
     const OpId user = graph_.sole_user(op.results[0]);
@@ -125,7 +125,7 @@ class Pass : public EachOpPass<Pass> {
 
   // --- quantize upwards ---
 
-  Status fold_quantize(OpId id) {
+  Result<void> fold_quantize(OpId id) {
     for (;;) {
       const ValueId x = graph_.op(id).operands[0];
       if (graph_.is_constant(x)) return fold_constant(id);
@@ -141,7 +141,7 @@ class Pass : public EachOpPass<Pass> {
   }
 
   // quantize(dequantize(source)).
-  Status fold_pair(OpId quantize, ValueId source) {
+  Result<void> fold_pair(OpId quantize, ValueId source) {
     const Type wanted = type_of_result(quantize);
     if (!per_tensor_int8(source)) return {};
     if (graph_.type(source).quantization == wanted.quantization) {
@@ -160,17 +160,16 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
-  Status fold_constant(OpId quantize) {
+  Result<void> fold_constant(OpId quantize) {
     const Type wanted = type_of_result(quantize);
     const ValueId constant = graph_.op(quantize).operands[0];
     const Tensor real = Tensor::copy_of(graph_.type(constant).dtype, wanted.shape,
-                                        program_.constants.bytes(graph_.value(constant).constant));
+                                        module_.constants.bytes(graph_.value(constant).constant));
     Tensor integers(DType::kInt8, wanted.shape);
     ops::kQuantize.evaluate_integer(BoundOpView(graph_, quantize), {&real.view(), 1},
                                     {&integers.view(), 1});
-    const ValueId folded =
-        rewriter_.add_constant(wanted, program_.constants.add(DType::kInt8, integers.bytes()),
-                               graph_.value(constant).name);
+    const ValueId folded = rewriter_.add_constant(
+        wanted, module_.constants.add(DType::kInt8, integers.bytes()), graph_.value(constant).name);
     put_in_place(quantize, folded, wanted.layout);
     return {};
   }
@@ -305,9 +304,9 @@ class Pass : public EachOpPass<Pass> {
     const ValueId source = quantized_source(value);
     if (!source.valid() || !graph_.is_constant(source)) return {};
     const Tensor real =
-        std::move(ops::evaluate_on_constants(program_, graph_, graph_.producer(value))[0]);
+        std::move(ops::evaluate_on_constants(module_, graph_, graph_.producer(value))[0]);
     return rewriter_.add_constant(graph_.type(value),
-                                  program_.constants.add(real.dtype(), real.bytes()),
+                                  module_.constants.add(real.dtype(), real.bytes()),
                                   graph_.value(value).name);
   }
 
@@ -316,7 +315,7 @@ class Pass : public EachOpPass<Pass> {
   ValueId exact_number(OpId op, ValueId constant) {
     const auto value =
         graph_.op(op).def->has_trait(kElementwise) && graph_.op(op).operands.size() == 2
-            ? uniform_value(program_, graph_, constant)
+            ? uniform_value(module_, graph_, constant)
             : std::nullopt;
     if (!value) return {};
     const auto number = static_cast<float>(*value);
@@ -330,7 +329,7 @@ class Pass : public EachOpPass<Pass> {
         {.dtype = DType::kInt8,
          .shape = Shape(type.rank(), 1),
          .quantization = Quantization::per_tensor(number == 0 ? 1.0F : std::abs(number), 0)},
-        program_.constants.add_values<int8_t>(DType::kInt8, {&code, 1}),
+        module_.constants.add_values<int8_t>(DType::kInt8, {&code, 1}),
         graph_.value(constant).name);
   }
 
@@ -362,21 +361,20 @@ class Pass : public EachOpPass<Pass> {
       double code = 0;
       if (type.dtype == DType::kFloat32) {
         code = static_cast<double>(
-                   program_.constants.values<float>(graph_.value(constant).constant)[c]) /
+                   module_.constants.values<float>(graph_.value(constant).constant)[c]) /
                scale;
       } else {
         if (!type.quantized() ||
             type.quantization->zero_points[type.quantization->per_channel() ? c : 0] != 0)
           return {};
         const double ratio = scale_of(*type.quantization, c) / scale;
-        const double stored =
-            program_.constants.values<int32_t>(graph_.value(constant).constant)[c];
+        const double stored = module_.constants.values<int32_t>(graph_.value(constant).constant)[c];
         code = std::abs(ratio - 1) <= 1e-6 ? stored : stored * ratio;
       }
       if (!(std::abs(code) <= double{INT32_MAX})) return {};
       codes.push_back(numerics::nearest_code(code, 1, 0, {INT32_MIN, INT32_MAX}));
     }
-    const ConstantId id = program_.constants.add_values<int32_t>(DType::kInt32, codes);
+    const ConstantId id = module_.constants.add_values<int32_t>(DType::kInt32, codes);
     const bool is_that = constant == operands[2] || constant == quantized_source(operands[2]);
     if (is_that && id == graph_.value(constant).constant && type.quantization == wanted)
       return constant;
@@ -394,7 +392,7 @@ class Pass : public EachOpPass<Pass> {
     const Result<OpId> made = rewriter_.insert(before, std::move(spec));
     if (!made) return {};
     const ValueId result = graph_.op(*made).results[0];
-    if (!verify_op(program_, graph_, *made)) {
+    if (!verify_op(module_, graph_, *made)) {
       rewriter_.erase(*made);
       return {};
     }

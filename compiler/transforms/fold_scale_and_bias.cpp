@@ -20,12 +20,12 @@ class Pass : public GraphPass {
 
   // Forwards into layers before, then backwards into layers behind: so chains fold in one run.
   Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
-      if (auto affine = constant_affine(program_, graph_, graph_.op(id))) fold_up(id, *affine);
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Result<void> {
+      if (auto affine = constant_affine(module_, graph_, graph_.op(id))) fold_up(id, *affine);
       return {};
     }));
     for_each_op_backwards(graph_, [&](OpId id) {
-      if (auto affine = constant_affine(program_, graph_, graph_.op(id))) fold_down(id, *affine);
+      if (auto affine = constant_affine(module_, graph_, graph_.op(id))) fold_down(id, *affine);
     });
     return changes_;
   }
@@ -38,7 +38,7 @@ class Pass : public GraphPass {
   void fold_up(OpId id, const ConstantAffine& affine) {
     const auto layer = find_before(affine);
     if (!layer) return;
-    apply_after(program_, rewriter_, *layer,
+    apply_after(module_, rewriter_, *layer,
                 affine.over(static_cast<size_t>(output_channels(graph_, *layer))));
     finish_before(rewriter_, id, affine.x, *layer);
     ++changes_;
@@ -59,7 +59,7 @@ class Pass : public GraphPass {
     if (affine.function.shifts() && !takes_offsets(op))
       return remarks_.add(id, fmt::format("{}; {} behind it pads with zeros, which are not shifted",
                                           before.error(), op.def->name));
-    apply_before(program_, rewriter_, *layer,
+    apply_before(module_, rewriter_, *layer,
                  affine.over(static_cast<size_t>(input_channels(graph_, *layer))));
     finish_after(rewriter_, id, affine.x, *layer);
     ++changes_;

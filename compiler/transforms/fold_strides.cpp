@@ -19,7 +19,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     if (graph_.op(id).def == &ops::kConvolution && has_one_tap(graph_.op(id)))
       while (fold(id)) ++changes_;
     return {};

@@ -6,10 +6,10 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Program&, Graph& graph, Remarks&) {
+Result<size_t> run(Module&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   size_t changes = 0;
-  DTR_TRY(for_each_op(graph, [&](OpId id) -> Status {
+  DTR_TRY(for_each_op(graph, [&](OpId id) -> Result<void> {
     const Op& op = graph.op(id);
     const auto bounds = clamp_bounds(op);
     const auto name = bounds ? activation_name(*bounds) : std::nullopt;
@@ -18,7 +18,7 @@ Result<size_t> run(Program&, Graph& graph, Remarks&) {
     if (!producer.valid() || !takes_activation(graph.op(producer)) ||
         graph.sole_user(op.operands[0]) != id)
       return {};
-    if (!alike(graph, op.operands[0], op.results[0])) return {};
+    if (!same_type_and_quantization(graph, op.operands[0], op.results[0])) return {};
     rewriter.set_attribute(producer, "activation", std::string(*name));
     rewriter.set_origin(producer, merge(graph.op(producer).origin, op.origin));
     rewriter.replace(id, op.operands[0]);

@@ -33,7 +33,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     const Op& op = graph_.op(id);
     if (op.def != &ops::kSoftmax || op.operands.size() != 1) return {};
     return take_mask(id);
@@ -58,7 +58,7 @@ class Pass : public EachOpPass<Pass> {
     return Combined{x, op.operands[at]};
   }
 
-  Status take_mask(OpId id) {
+  Result<void> take_mask(OpId id) {
     std::vector<ValueId> views;
     ValueId scores = graph_.op(id).operands[0];
     while (graph_.producer_if(scores, ops::kView).valid()) {
@@ -69,7 +69,7 @@ class Pass : public EachOpPass<Pass> {
     if (!sum) return visit_computed(id, scores, views);
     const Shape added = graph_.type(scores).shape;
     const Type constant = graph_.type(sum->constant);
-    std::vector<double> addend = constant_doubles(program_, graph_, sum->constant);
+    std::vector<double> addend = constant_doubles(module_, graph_, sum->constant);
     Tensor mask(DType::kBool, constant.shape);
     const double limit = exclusion_limit(addend);
     bool rest = false;
@@ -89,7 +89,7 @@ class Pass : public EachOpPass<Pass> {
     ValueId x = without_factor(sum->x, mask, constant.shape);
     if (rest) {
       const ValueId left =
-          add_float_constant(program_, rewriter_, constant.dtype, constant.shape, addend, "added");
+          add_float_constant(module_, rewriter_, constant.dtype, constant.shape, addend, "added");
       DTR_ASSIGN(x, rewriter_.insert_value(
                         id, {.def = &ops::kAddTensor, .operands = {x, left}, .origin = origin}));
     }
@@ -104,12 +104,12 @@ class Pass : public EachOpPass<Pass> {
         views.empty() ? mask.bytes() : std::as_bytes(std::span(everywhere));
     const ValueId parts = rewriter_.add_constant(
         {.dtype = DType::kBool, .shape = views.empty() ? constant.shape : shape},
-        program_.constants.add(DType::kBool, bytes), "mask");
+        module_.constants.add(DType::kBool, bytes), "mask");
     return set_operands(id, x, parts);
   }
 
   // The softmax of x under the mask; what computed the scores before goes.
-  Status set_operands(OpId softmax, ValueId x, ValueId mask) {
+  Result<void> set_operands(OpId softmax, ValueId x, ValueId mask) {
     const ValueId before = graph_.op(softmax).operands[0];
     const Origin origin = origin_back_to(graph_, x, softmax);
     rewriter_.set_operand(softmax, 0, x);
@@ -139,13 +139,13 @@ class Pass : public EachOpPass<Pass> {
       value = op.operands[0];
     }
     const OpId fill = excluding_fill(value);
-    return fill.valid() && uniform_value(program_, graph_, graph_.op(fill).operands[0]) == 0.0
+    return fill.valid() && uniform_value(module_, graph_, graph_.op(fill).operands[0]) == 0.0
                ? fill
                : OpId{};
   }
 
   // `views` are the results of views between scores and softmax, the last one first.
-  Status visit_computed(OpId id, ValueId scores, const std::vector<ValueId>& views) {
+  Result<void> visit_computed(OpId id, ValueId scores, const std::vector<ValueId>& views) {
     OpId fill = excluding_fill(scores);
     ValueId x = fill.valid() ? graph_.op(fill).operands[0] : ValueId{};
     std::vector<OpId> moves;
@@ -192,7 +192,7 @@ class Pass : public EachOpPass<Pass> {
   ValueId without_factor(ValueId value, const Tensor& mask, const Shape& shape) const {
     const std::optional<Combined> product = combined(value, ops::kMulTensor);
     if (!product || graph_.type(product->constant).shape != shape) return value;
-    const std::vector<double> factor = constant_doubles(program_, graph_, product->constant);
+    const std::vector<double> factor = constant_doubles(module_, graph_, product->constant);
     for (size_t i = 0; i < factor.size(); ++i)
       if (mask.values<uint8_t>()[i] != 0 && factor[i] != 1) return value;
     return product->x;

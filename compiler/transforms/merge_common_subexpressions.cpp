@@ -14,7 +14,7 @@ class Pass : public GraphPass {
   using GraphPass::GraphPass;
 
   Result<size_t> run() {
-    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Status {
+    DTR_TRY(for_each_op(graph_, [&](OpId id) -> Result<void> {
       const auto [at, is_new] = first_.try_emplace(key_of(graph_.op(id)), id);
       if (is_new) return {};
       const OpId kept = at->second;

@@ -9,10 +9,10 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Program& program, Graph& graph, Remarks&) {
+Result<size_t> run(Module& module, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   size_t changes = 0;
-  DTR_TRY(for_each_op(graph, [&](OpId id) -> Status {
+  DTR_TRY(for_each_op(graph, [&](OpId id) -> Result<void> {
     const Op& op = graph.op(id);
     if (op.def != &ops::kDivTensor || !is_float_constant(graph, op.operands[1]) ||
         graph.is_constant(op.operands[0]))
@@ -20,13 +20,13 @@ Result<size_t> run(Program& program, Graph& graph, Remarks&) {
     const ValueId divisor = op.operands[1];
     const Layout layout = graph.type(divisor).layout;
     if (graph.type(divisor).elements() < 2) return {};
-    std::vector<double> values = constant_doubles(program, graph, divisor);
+    std::vector<double> values = constant_doubles(module, graph, divisor);
     for (double& value : values) value = 1 / value;
     if (!std::ranges::all_of(values,
                              [](double value) { return std::isfinite(static_cast<float>(value)); }))
       return {};
     const ValueId reciprocal =
-        add_float_constant(program, rewriter, graph.type(divisor).dtype, graph.type(divisor).shape,
+        add_float_constant(module, rewriter, graph.type(divisor).dtype, graph.type(divisor).shape,
                            values, graph.value(divisor).name + "_reciprocal");
     rewriter.set_layout(reciprocal, layout);
     const Result<ValueId> product = replace_op(

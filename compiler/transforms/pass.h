@@ -31,7 +31,7 @@ struct PassDef {
   // Changes `graph` of `program` and returns how often. One call reaches the pass's own fix-point
   // in time linear in the graph; a second one does nothing unless another pass made new work. What
   // a user would expect to be changed and is not goes to `remarks`.
-  Result<size_t> (*run)(Program& program, Graph& graph, Remarks& remarks) = nullptr;
+  Result<size_t> (*run)(Module& module, Graph& graph, Remarks& remarks) = nullptr;
 };
 
 // The table of all passes, in the order of passes.inc.

@@ -7,7 +7,7 @@
 
 #include "compiler/ir/verifier.h"
 #include "compiler/support/cancellation.h"
-#include "compiler/transforms/prove.h"
+#include "compiler/transforms/semantics_checker.h"
 
 namespace dtr {
 namespace {
@@ -23,12 +23,12 @@ tl::unexpected<Diagnostic> broke_graph(const PassDef& pass, const Diagnostic& ca
 
 class Runner {
  public:
-  Runner(Program& program, Graph& graph, const PassOptions& options)
-      : program_(program), graph_(graph), options_(options) {}
+  Runner(Module& module, Graph& graph, const PassOptions& options)
+      : module_(module), graph_(graph), options_(options) {}
 
-  Status start() {
-    if (options_.prove == Proof::kNone) return {};
-    DTR_ASSIGN(prover_, Prover::start(program_, graph_, options_.seed));
+  Result<void> start() {
+    if (options_.check_semantics == SemanticsCheck::kNone) return {};
+    DTR_ASSIGN(checker_, SemanticsChecker::start(module_, graph_, options_.seed));
     return {};
   }
 
@@ -43,8 +43,8 @@ class Runner {
   }
 
   Result<std::vector<PassRun>> finish() {
-    if (options_.prove == Proof::kOnce)
-      if (const Status status = prover_->compare(program_, graph_, loosest_); !status)
+    if (options_.check_semantics == SemanticsCheck::kOnce)
+      if (const Result<void> status = checker_->compare(module_, graph_, loosest_); !status)
         return fail(DiagnosticId::kPassBrokeGraph,
                     fmt::format("all passes together: {}", status.error().reason),
                     "Report this as a bug.", status.error().place);
@@ -57,45 +57,45 @@ class Runner {
     Remarks& remarks = options_.remarks != nullptr ? *options_.remarks : unwanted_;
     const auto start = Clock::now();
     check_cancelled();
-    DTR_ASSIGN(const size_t changes, pass.run(program_, graph_, remarks));
+    DTR_ASSIGN(const size_t changes, pass.run(module_, graph_, remarks));
     runs_.push_back(
         {&pass, changes, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
-    remarks.settle(pass, program_, graph_);
-    if (options_.after_pass) options_.after_pass(pass, program_, graph_, changes);
+    remarks.settle(pass, module_, graph_);
+    if (options_.after_pass) options_.after_pass(pass, module_, graph_, changes);
     if (changes == 0) return changes;
     loosest_ = std::max(loosest_, pass.exactness);
     if (options_.verify_each)
-      if (const Status status = verify(program_, graph_); !status)
+      if (const Result<void> status = verify(module_, graph_); !status)
         return broke_graph(pass, status.error());
-    if (options_.prove == Proof::kEachPass)
-      if (const Status status = prover_->step(program_, graph_, pass.exactness); !status)
+    if (options_.check_semantics == SemanticsCheck::kEachPass)
+      if (const Result<void> status = checker_->step(module_, graph_, pass.exactness); !status)
         return broke_graph(pass, status.error());
     return changes;
   }
 
-  Program& program_;
+  Module& module_;
   Graph& graph_;
   const PassOptions& options_;
   Remarks unwanted_;
-  std::optional<Prover> prover_;
+  std::optional<SemanticsChecker> checker_;
   Exactness loosest_ = Exactness::kExact;
   std::vector<PassRun> runs_;
 };
 
 }  // namespace
 
-Result<std::vector<PassRun>> run_passes(Program& program, Graph& graph,
+Result<std::vector<PassRun>> run_passes(Module& module, Graph& graph,
                                         std::span<const PassDef* const> passes,
                                         const PassOptions& options) {
-  Runner runner(program, graph, options);
+  Runner runner(module, graph, options);
   DTR_TRY(runner.start());
   DTR_TRY(runner.run(passes));
   return runner.finish();
 }
 
-Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const Pipeline& pipeline,
+Result<std::vector<PassRun>> run_pipeline(Module& module, Graph& graph, const Pipeline& pipeline,
                                           const PassOptions& options) {
-  Runner runner(program, graph, options);
+  Runner runner(module, graph, options);
   DTR_TRY(runner.start());
   for (int round = 0; round < kMaxRounds; ++round) {
     DTR_ASSIGN(const bool changed, runner.run(pipeline.passes));
@@ -106,7 +106,7 @@ Result<std::vector<PassRun>> run_pipeline(Program& program, Graph& graph, const 
               "Report this as a bug.");
 }
 
-Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pipeline& pipeline,
+Result<std::optional<Bisection>> bisect(Module& module, Graph& graph, const Pipeline& pipeline,
                                         bool to_fix_point, uint64_t seed) {
   struct Step {
     const PassDef* pass;
@@ -114,25 +114,25 @@ Result<std::optional<Bisection>> bisect(Program& program, Graph& graph, const Pi
     Graph graph;
   };
   std::vector<Step> steps;
-  DTR_ASSIGN(Prover prover, Prover::start(program, graph, seed));
+  DTR_ASSIGN(SemanticsChecker checker, SemanticsChecker::start(module, graph, seed));
   PassOptions options;
-  options.after_pass = [&](const PassDef& pass, const Program&, const Graph& changed,
+  options.after_pass = [&](const PassDef& pass, const Module&, const Graph& changed,
                            size_t changes) {
     if (changes == 0) return;
     const Exactness before = steps.empty() ? Exactness::kExact : steps.back().exactness;
     steps.push_back({&pass, std::max(before, pass.exactness), changed});
   };
   if (to_fix_point) {
-    DTR_TRY(run_pipeline(program, graph, pipeline, options));
+    DTR_TRY(run_pipeline(module, graph, pipeline, options));
   } else {
-    DTR_TRY(run_passes(program, graph, pipeline.passes, options));
+    DTR_TRY(run_passes(module, graph, pipeline.passes, options));
   }
 
   std::optional<Bisection> found;
   size_t good = 0, bad = steps.size() + 1;  // counts of steps: after `good` all is well
   for (size_t probe = steps.size(); probe > good; probe = good + (bad - good) / 2) {
     const Step& step = steps[probe - 1];
-    const Status same = prover.compare(program, step.graph, step.exactness);
+    const Result<void> same = checker.compare(module, step.graph, step.exactness);
     if (same) {
       good = probe;
       continue;

@@ -17,10 +17,12 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) { return graph_.op(id).def == &ops::kLinear ? absorb(id) : Status{}; }
+  Result<void> visit(OpId id) {
+    return graph_.op(id).def == &ops::kLinear ? absorb(id) : Result<void>{};
+  }
 
  private:
-  Status absorb(OpId id) {
+  Result<void> absorb(OpId id) {
     const ValueId x = graph_.op(id).operands[0], weight = graph_.op(id).operands[1];
     const OpId view = graph_.producer_if(x, ops::kView);
     const OpId permute =
@@ -82,11 +84,11 @@ class Pass : public EachOpPass<Pass> {
       from.push_back(stride_of[d]);
       to.push_back(rest /= shape[d]);
     }
-    const auto bytes = program_.constants.bytes(constant);
+    const auto bytes = module_.constants.bytes(constant);
     std::vector<std::byte> moved(bytes.size());
     reorder(extents, byte_size(type.dtype), bytes.data(), from, moved.data(), to);
     const std::string name = graph_.value(weight).name;
-    return rewriter_.add_constant(type, program_.constants.add(type.dtype, moved), name);
+    return rewriter_.add_constant(type, module_.constants.add(type.dtype, moved), name);
   }
 };
 

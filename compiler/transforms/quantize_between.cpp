@@ -68,8 +68,8 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
-    return graph_.op(id).def == &ops::kQuantize ? quantize_operands(id) : Status{};
+  Result<void> visit(OpId id) {
+    return graph_.op(id).def == &ops::kQuantize ? quantize_operands(id) : Result<void>{};
   }
 
  private:
@@ -86,7 +86,7 @@ class Pass : public EachOpPass<Pass> {
     return multiplies && dequantized(op.operands[0]) && dequantized(op.operands[1]);
   }
 
-  Status quantize_operands(OpId quantize) {
+  Result<void> quantize_operands(OpId quantize) {
     const ValueId y = graph_.op(quantize).operands[0];
     const OpId id = graph_.producer(y);
     if (!id.valid() || graph_.sole_user(y) != quantize) return {};

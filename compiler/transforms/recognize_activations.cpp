@@ -28,7 +28,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     const Op& op = graph_.op(id);
     if ((op.def != &ops::kMulTensor && op.def != &ops::kDivTensor) ||
         !is_float(graph_.type(op.results[0]).dtype))
@@ -37,7 +37,7 @@ class Pass : public EachOpPass<Pass> {
   }
 
  private:
-  Status recognize(OpId id) {
+  Result<void> recognize(OpId id) {
     if (graph_.op(id).def == &ops::kDivTensor) {
       const ValueId x = graph_.op(id).operands[0],
                     distance = less_number(graph_.op(id).operands[1], 1);
@@ -68,8 +68,8 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
-  Status put(OpId id, ValueId x, const OpDef& def, Attributes attributes = {}) {
-    if (!alike(graph_, x, graph_.op(id).results[0])) return {};  // broadcast
+  Result<void> put(OpId id, ValueId x, const OpDef& def, Attributes attributes = {}) {
+    if (!same_type_and_quantization(graph_, x, graph_.op(id).results[0])) return {};  // broadcast
     Origin origin = origin_back_to(graph_, x, id);
     DTR_TRY(replace_op(rewriter_, id,
                        {.def = &def,
@@ -88,7 +88,7 @@ class Pass : public EachOpPass<Pass> {
     return product;
   }
   void take_apart(ValueId value, int depth, Product& product) const {
-    if (const auto number = uniform_value(program_, graph_, value)) {
+    if (const auto number = uniform_value(module_, graph_, value)) {
       product.number *= *number;
       return;
     }
@@ -100,7 +100,7 @@ class Pass : public EachOpPass<Pass> {
       take_apart(graph_.op(id).operands[0], depth + 1, product);
       take_apart(graph_.op(id).operands[1], depth + 1, product);
     } else if (const auto divisor = def == &ops::kDivTensor
-                                        ? uniform_value(program_, graph_, graph_.op(id).operands[1])
+                                        ? uniform_value(module_, graph_, graph_.op(id).operands[1])
                                         : std::nullopt;
                !whole && divisor && *divisor != 0) {
       product.number /= *divisor;
@@ -128,7 +128,7 @@ class Pass : public EachOpPass<Pass> {
         graph_.op(id).attributes.get_or("alpha", 1.0) != 1.0)
       return {};
     for (const size_t i : {0, 1}) {
-      const auto added = uniform_value(program_, graph_, graph_.op(id).operands[i]);
+      const auto added = uniform_value(module_, graph_, graph_.op(id).operands[i]);
       if (added && near(*added, number)) return graph_.op(id).operands[1 - i];
     }
     return {};

@@ -19,15 +19,15 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     const Op& op = graph_.op(id);
-    const bool of_two =
+    const bool takes_two =
         op.def == &ops::kMulTensor || op.def == &ops::kDivTensor || op.def == &ops::kAddTensor;
-    if (!of_two || !is_float(graph_.type(op.results[0]).dtype) ||
+    if (!takes_two || !is_float(graph_.type(op.results[0]).dtype) ||
         op.attributes.find("activation") != nullptr)
       return {};
     const bool took_parameter = take_parameter(id);
-    return took_parameter ? Status{} : recognize(id);
+    return took_parameter ? Result<void>{} : recognize(id);
   }
 
  private:
@@ -36,7 +36,7 @@ class Pass : public EachOpPass<Pass> {
     Ints dims;
   };
 
-  Status recognize(OpId id) {
+  Result<void> recognize(OpId id) {
     const Op& op = graph_.op(id);
     for (const size_t i : {0, 1}) {
       const ValueId x = op.operands[i];
@@ -44,7 +44,8 @@ class Pass : public EachOpPass<Pass> {
       if (!variance) continue;
       const auto& [mean_plus_eps, eps] = *variance;
       const auto square = mean_square(mean_plus_eps);
-      if (!square || square->of != x || !alike(graph_, x, op.results[0])) continue;
+      if (!square || square->of != x || !same_type_and_quantization(graph_, x, op.results[0]))
+        continue;
       const ValueId centered = without_mean(x, square->dims);
       DTR_TRY(normalize(id, centered.valid() ? ops::kLayerNorm : ops::kRmsNorm,
                         centered.valid() ? centered : x, square->dims, eps));
@@ -55,7 +56,7 @@ class Pass : public EachOpPass<Pass> {
   }
 
   // Puts the norm of x over `dims` in the place of `id`.
-  Status normalize(OpId id, const OpDef& norm, ValueId x, const Ints& dims, double eps) {
+  Result<void> normalize(OpId id, const OpDef& norm, ValueId x, const Ints& dims, double eps) {
     const Origin origin = origin_back_to(graph_, x, id);
     const Shape& shape = graph_.type(x).shape;
     Ints order;  // the normalized dimensions last
@@ -84,7 +85,7 @@ class Pass : public EachOpPass<Pass> {
         id,
         {.def = &ops::kPermute, .operands = {y}, .attributes = {{"dims", back}}, .origin = origin});
   }
-  Status replaced(OpId id, OpSpec spec) {
+  Result<void> replaced(OpId id, OpSpec spec) {
     DTR_TRY(replace_op(rewriter_, id, std::move(spec)));
     return {};
   }
@@ -99,7 +100,7 @@ class Pass : public EachOpPass<Pass> {
         id.valid() ? graph_.producer_if(graph_.op(id).operands[0], ops::kAddTensor) : OpId{};
     if (!sum.valid() || !plain_sum(graph_.op(sum))) return std::nullopt;
     for (const size_t i : {0, 1})
-      if (const auto eps = uniform_value(program_, graph_, graph_.op(sum).operands[i]);
+      if (const auto eps = uniform_value(module_, graph_, graph_.op(sum).operands[i]);
           eps && *eps >= 0)
         return std::pair(graph_.op(sum).operands[1 - i], *eps);
     return std::nullopt;
@@ -139,7 +140,7 @@ class Pass : public EachOpPass<Pass> {
     if (!id.valid() || !plain_sum(graph_.op(id))) return {};
     const ValueId x = graph_.op(id).operands[0], mean = graph_.op(id).operands[1];
     const bool fits = mean_dims(mean) == dims && graph_.op(graph_.producer(mean)).operands[0] == x;
-    return fits && alike(graph_, x, value) ? x : ValueId{};
+    return fits && same_type_and_quantization(graph_, x, value) ? x : ValueId{};
   }
 
   // Makes a constant factor the weight of the norm before it, a constant summand its bias.
@@ -151,7 +152,7 @@ class Pass : public EachOpPass<Pass> {
       const ValueId y = op.operands[i];
       ValueId parameter = op.operands[1 - i];
       if (graph_.sole_user(y) != id || !is_float_constant(graph_, parameter) ||
-          !alike(graph_, y, op.results[0]))
+          !same_type_and_quantization(graph_, y, op.results[0]))
         continue;
       const OpId turn =
           graph_.producer_if(y, ops::kPermute);  // back from where `normalize` put the dimensions

@@ -24,7 +24,7 @@ std::string to_json(const Remark& remark) {
       json_quote(remark.place.module_path), json_quote(remark.place.source_line));
 }
 
-void Remarks::settle(const PassDef& pass, const Program& program, const Graph& graph) {
+void Remarks::settle(const PassDef& pass, const Module& module, const Graph& graph) {
   std::stable_sort(found_.begin(), found_.end(),
                    [](const Found& a, const Found& b) { return a.op < b.op; });
   std::set<OpId> repeated;
@@ -37,7 +37,7 @@ void Remarks::settle(const PassDef& pass, const Program& program, const Graph& g
   for (Found& found : found_) {
     const Op& op = graph.op(found.op);
     if (op.erased) continue;
-    Place place = place_of(program, graph, found.op);
+    Place place = place_of(module, graph, found.op);
     if (place.node.empty()) place.node = graph.value(op.results[0]).name;
     entries_.push_back(
         {found.op, true, {pass.name, op.def->name, std::move(place), std::move(found.reason)}});

@@ -31,7 +31,7 @@ class Remarks {
   void add(OpId op, std::string_view reason) { found_.push_back({op, std::string(reason)}); }
   // By the pass manager when a pass is through. A remark goes when the pass repeats it for the op,
   // or changes the op after all.
-  void settle(const PassDef& pass, const Program& program, const Graph& graph);
+  void settle(const PassDef& pass, const Module& module, const Graph& graph);
   // What remains, in the order of passes, then of ops.
   std::vector<Remark> list() const;
 

@@ -5,7 +5,7 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Program&, Graph& graph, Remarks&) {
+Result<size_t> run(Module&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   for (OpId id = graph.last_op(), previous; id.valid(); id = previous) {

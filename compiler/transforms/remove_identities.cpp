@@ -18,7 +18,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     if (const ValueId same = identity_of(id); same.valid()) {
       rewriter_.replace(id, same);
       ++changes_;
@@ -41,7 +41,7 @@ class Pass : public EachOpPass<Pass> {
   // asked for.
   bool same_type(const Op& op, ValueId x) const {
     const ValueId y = op.results[0];
-    return alike(graph_, x, y) &&
+    return same_type_and_quantization(graph_, x, y) &&
            (op.def != &ops::kToDimOrderCopy || graph_.type(x).layout == graph_.type(y).layout);
   }
 
@@ -87,15 +87,15 @@ class Pass : public EachOpPass<Pass> {
     for (const size_t other : {1, 0}) {
       if (other == 0 && !commutes) continue;
       const ValueId x = op.operands[1 - other];
-      if (alike(graph_, x, op.results[0]) &&
-          is_constant_of(program_, graph_, op.operands[other], neutral))
+      if (same_type_and_quantization(graph_, x, op.results[0]) &&
+          is_constant_of(module_, graph_, op.operands[other], neutral))
         return x;
     }
     return {};
   }
 
   // Lets the op read what its producer reads, where the two together are one op of that kind.
-  Status join(OpId id) {
+  Result<void> join(OpId id) {
     const Op& op = graph_.op(id);
     if (op.operands.empty() || op.results.size() != 1) return {};
     const OpId inner = graph_.producer(op.operands[0]);
@@ -121,8 +121,8 @@ class Pass : public EachOpPass<Pass> {
 
   // clamp(clamp(x)) is monotone and the identity where neither bites: one clamp between its limits
   // at ±infinity.
-  Status join_clamps(OpId id, OpId inner, const RealBounds& outer_bounds,
-                     const RealBounds& inner_bounds) {
+  Result<void> join_clamps(OpId id, OpId inner, const RealBounds& outer_bounds,
+                           const RealBounds& inner_bounds) {
     const RealBounds joined{outer_bounds.clamp(inner_bounds.low),
                             outer_bounds.clamp(inner_bounds.high)};
     OpSpec spec{.def = &ops::kClamp,
@@ -139,7 +139,7 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
-  Status read_through(OpId id, OpId inner) {
+  Result<void> read_through(OpId id, OpId inner) {
     rewriter_.set_operand(id, 0, graph_.op(inner).operands[0]);
     rewriter_.set_origin(id, merge(graph_.op(id).origin, graph_.op(inner).origin));
     ++changes_;

@@ -9,7 +9,7 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Program&, Graph& graph, Remarks& remarks) {
+Result<size_t> run(Module&, Graph& graph, Remarks& remarks) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   std::vector<ValueId> outputs = graph.outputs();
@@ -37,12 +37,13 @@ Result<size_t> run(Program&, Graph& graph, Remarks& remarks) {
     const OpId first = uses.empty() ? OpId{} : uses.front().op;
     if (!first.valid() || graph.op(first).def != &ops::kQuantize) continue;
     const Type type = graph.type(graph.op(first).results[0]);
-    const bool alike = graph.value(input).output_uses == 0 &&
-                       std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-                         return graph.op(use.op).def == &ops::kQuantize &&
-                                graph.type(graph.op(use.op).results[0]) == type;
-                       });
-    if (!alike) {
+    const bool same_type_and_quantization =
+        graph.value(input).output_uses == 0 &&
+        std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+          return graph.op(use.op).def == &ops::kQuantize &&
+                 graph.type(graph.op(use.op).results[0]) == type;
+        });
+    if (!same_type_and_quantization) {
       remarks.add(first, "the input `" + graph.value(input).name +
                              "` is also read in float or in another quantization");
       continue;

@@ -22,7 +22,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) {
+  Result<void> visit(OpId id) {
     if (graph_.op(id).def == &ops::kCat) return simplify_cat(id);
     if (graph_.op(id).def != &ops::kSliceTensor) return {};
     if (const OpId inner = graph_.producer_if(graph_.op(id).operands[0], ops::kSliceTensor);
@@ -45,9 +45,9 @@ class Pass : public EachOpPass<Pass> {
   }
   int64_t extent(ValueId value, size_t dim) const { return graph_.type(value).shape[dim]; }
   // Makes `op` a slice of `x`, or `x` where that is all of it.
-  Status make_slice(OpId op, ValueId x, const ops::Slice& slice, const Origin& origin) {
+  Result<void> make_slice(OpId op, ValueId x, const ops::Slice& slice, const Origin& origin) {
     ++changes_;
-    if (alike(graph_, x, graph_.op(op).results[0])) {
+    if (same_type_and_quantization(graph_, x, graph_.op(op).results[0])) {
       rewriter_.replace(op, x);
       return {};
     }
@@ -62,7 +62,7 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
-  Status join(OpId id, OpId inner) {
+  Result<void> join(OpId id, OpId inner) {
     const ops::Slice outer = slice_of(id), first = slice_of(inner);
     if (outer.dim != first.dim || outer.count == 0) return {};
     int64_t step = 1;  // of one element: any
@@ -74,7 +74,7 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
-  Status reach_through(OpId id, OpId cat) {
+  Result<void> reach_through(OpId id, OpId cat) {
     ops::Slice slice = slice_of(id);
     if (slice.dim != dim_of(graph_.op(cat)) || slice.count == 0) return {};
     const std::vector<int64_t>& ends = ends_of(cat, slice.dim);
@@ -97,7 +97,7 @@ class Pass : public EachOpPass<Pass> {
     return ends;
   }
 
-  Status simplify_cat(OpId id) {
+  Result<void> simplify_cat(OpId id) {
     const ValueId whole = whole_of_parts(graph_.op(id));
     if (whole.valid()) {
       const size_t dim = dim_of(graph_.op(id));
@@ -127,7 +127,7 @@ class Pass : public EachOpPass<Pass> {
     return whole;
   }
 
-  Status flatten(OpId id) {
+  Result<void> flatten(OpId id) {
     const Op& op = graph_.op(id);
     std::vector<ValueId> operands;
     Origin origin = op.origin;

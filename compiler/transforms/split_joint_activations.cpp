@@ -19,7 +19,7 @@ class Pass : public EachOpPass<Pass> {
  public:
   using EachOpPass::EachOpPass;
 
-  Status visit(OpId id) { return splits(id) ? split(id) : Status{}; }
+  Result<void> visit(OpId id) { return splits(id) ? split(id) : Result<void>{}; }
 
  private:
   bool splits(OpId id) const {
@@ -40,7 +40,7 @@ class Pass : public EachOpPass<Pass> {
     });
   }
 
-  Status split(OpId id) {
+  Result<void> split(OpId id) {
     const OpId cat = graph_.producer(graph_.op(id).operands[0]);
     const std::vector<ValueId> operands = graph_.op(cat).operands;
     for (size_t i = 0; i < operands.size(); ++i) {

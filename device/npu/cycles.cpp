@@ -153,7 +153,7 @@ Cycles cycles(const Target& target, const Reduce& command) {
                          : results * (reduced / inner_reduced) * div_up(inner_reduced, target.macs);
   const uint64_t compared = by_results < by_lanes ? by_results : by_lanes;
   const uint64_t written =
-      gives_index(command.kind) ? results * div_up(command.index_bytes, target.write_port) : 0;
+      returns_index(command.kind) ? results * div_up(command.index_bytes, target.write_port) : 0;
   return stream(target, larger(compared, written), 0,
                 written > compared ? Limit::kWritePort : Limit::kActivationPort);
 }

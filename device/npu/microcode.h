@@ -393,7 +393,7 @@ enum class ReduceKind : uint32_t {
   kIndexOfMaximum = 4,
   kIndexOfMinimum = 5
 };
-constexpr bool gives_index(ReduceKind kind) {
+constexpr bool returns_index(ReduceKind kind) {
   return kind == ReduceKind::kIndexOfMaximum || kind == ReduceKind::kIndexOfMinimum;
 }
 constexpr uint32_t kMaxReduced =
@@ -414,7 +414,7 @@ struct Reduce {
 };
 // Bytes of a result.
 constexpr uint32_t result_bytes(const Reduce& reduce) {
-  return gives_index(reduce.kind) ? reduce.index_bytes : 1;
+  return returns_index(reduce.kind) ? reduce.index_bytes : 1;
 }
 
 // output[o][i] = input[o][indices[i]], `inner` bytes each, of dense tensors (outer, rows, inner)

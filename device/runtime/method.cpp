@@ -114,7 +114,7 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
   Status status = check_memories(state, state_bytes, memories);
   if (status.ok()) {
     std::memset(state.data(), 0, static_cast<size_t>(state_bytes));
-    cut(state.data(), counts);
+    carve_state(state.data(), counts);
     read_values(memories);
     for (uint32_t i = 0; i < counts.kernels; ++i)
       kernels_[i] = program.find_kernel(operator_name(*plan_, i));
@@ -127,7 +127,7 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
 
 // Into arrays, in the order in which their alignment falls. Zeros are values of none, and begin the
 // life of what is trivial.
-void Method::cut(std::byte* state, const Counts& counts) {
+void Method::carve_state(std::byte* state, const Counts& counts) {
   values_ = reinterpret_cast<Value*>(state);
   integers_ = reinterpret_cast<int64_t*>(values_ + counts.values);
   list_values_ = reinterpret_cast<Value**>(integers_ + counts.integers);

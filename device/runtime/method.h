@@ -127,7 +127,7 @@ class Method {
   static Counts count(const Program& program, const pte::ExecutionPlan& plan);
   Status check_memories(std::span<std::byte> state, uint64_t state_bytes,
                         std::span<const std::span<std::byte>> memories) const;
-  void cut(std::byte* state, const Counts& counts);
+  void carve_state(std::byte* state, const Counts& counts);
   void read_values(std::span<const std::span<std::byte>> memories);
   Status prepare_delegates(std::byte* state);
   size_t io_count(bool output) const;

@@ -71,7 +71,7 @@ npu::ProfileHeader Profiler::header() const {
           .lost = static_cast<uint32_t>(lost_ < UINT32_MAX ? lost_ : UINT32_MAX)};
 }
 
-void Profiler::rehearse(size_t calls, size_t commands) {
+void Profiler::record_and_discard(size_t calls, size_t commands) {
   const npu::Event event{};
   for (size_t i = 0; i < calls + commands; ++i) {
     if (used_ == buffer_.size()) clear();

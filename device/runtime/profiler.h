@@ -52,7 +52,7 @@ class Profiler {
   npu::ProfileHeader header() const;
   // Records so many calls and commands and forgets them and all others: for measuring what that
   // costs.
-  void rehearse(size_t calls, size_t commands);
+  void record_and_discard(size_t calls, size_t commands);
 
  private:
   npu::ProfileRecord* take();

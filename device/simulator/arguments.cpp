@@ -28,8 +28,8 @@ constexpr bool pad_valid(int32_t pad) { return pad >= -kMaxPad && pad <= kMaxPad
 
 // No two elements of the box lie at one place: each level's neighbours are as far apart as what is
 // inside of it is long.
-bool apart(const Strides& strides, uint32_t batch, uint32_t height, uint32_t width,
-           uint32_t channels) {
+bool elements_disjoint(const Strides& strides, uint32_t batch, uint32_t height, uint32_t width,
+                       uint32_t channels) {
   uint64_t length = channels;
   for (const auto& [count, stride] :
        {std::pair{width, strides.pixel}, std::pair{height, strides.row},
@@ -51,7 +51,7 @@ bool window_valid(const Target& target, const Window& w) {
       within(w.stride_height, target.max_kernel) && within(w.stride_width, target.max_kernel) &&
       within(w.dilation_height, target.max_kernel) && within(w.dilation_width, target.max_kernel);
   return extents && kernel && pad_valid(w.pad_top) && pad_valid(w.pad_left) &&
-         apart(w.out, w.batch, w.out_height, w.out_width, w.out_channels);
+         elements_disjoint(w.out, w.batch, w.out_height, w.out_width, w.out_channels);
 }
 
 bool binary_valid(BinaryKind kind, const BinaryArguments& a) {
@@ -108,7 +108,7 @@ bool writes_once(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kM
 }
 // Steps forward, and each loop over what the shorter steps cover goes beyond it: no two elements
 // lie at one place.
-bool walks_apart(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
+bool walk_is_disjoint(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
   int64_t length = 1;
   bool walked[kMoveRank] = {};
   for (uint32_t round = 0; round < kMoveRank; ++round) {
@@ -291,13 +291,13 @@ bool arguments_valid(const Target& target, const Pool& command) {
 // Outputs do not overlap, so there cannot be more elements than bytes in SRAM.
 bool arguments_valid(const Target& target, const Binary& command) {
   return box_valid(command.extent, target.sram_bytes) &&
-         walks_apart(command.extent, command.output_stride) &&
+         walk_is_disjoint(command.extent, command.output_stride) &&
          binary_valid(command.kind, command.arguments);
 }
 
 bool arguments_valid(const Target& target, const Lookup& command) {
   return box_valid(command.extent, target.sram_bytes) &&
-         walks_apart(command.extent, command.output_stride);
+         walk_is_disjoint(command.extent, command.output_stride);
 }
 
 // The largest differences, scaled, must stay inside 32 bits; so must the logarithm of the sum, at
@@ -376,7 +376,7 @@ bool arguments_valid(const Target& target, const Reduce& command) {
   if (!box_valid(command.reduced_extent, bytes ? kMaxReducedBytes : kMaxReduced) ||
       !is_int8(command.zero_point_in))
     return false;
-  if (!gives_index(command.kind) && command.index_bytes != 0) return false;
+  if (!returns_index(command.kind) && command.index_bytes != 0) return false;
   switch (command.kind) {
     case ReduceKind::kMaximum:
     case ReduceKind::kMinimum:
@@ -414,7 +414,7 @@ bool arguments_valid(const Target& target, const Resize& command) {
 
 // ---- memory
 
-bool apart(const Access& a, const Access& b, int64_t distance) {
+bool disjoint(const Access& a, const Access& b, int64_t distance) {
   const auto length = [](const Access& access) { return static_cast<int64_t>(access.bytes); };
   if (distance >= length(a) || -distance >= length(b)) return true;
   uint64_t period = 0;

@@ -45,7 +45,7 @@ struct Access {
 // No byte belongs to both; `distance` is from the first byte of `a` to the first of `b`. Boxes
 // whose spans meet are apart if all of their strides are multiples of one period and their runs lie
 // apart inside of it: channels of one tensor, for one.
-bool apart(const Access& a, const Access& b, int64_t distance);
+bool disjoint(const Access& a, const Access& b, int64_t distance);
 inline bool same_box(const Access& a, const Access& b) {
   const auto same = [](const Repeat& x, const Repeat& y) {
     return x.count == y.count && (x.count == 1 || x.stride == y.stride);

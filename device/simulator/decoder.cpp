@@ -29,7 +29,7 @@ Status check_accesses(const Payload& payload, const Accesses& touched, bool is_c
   for (const Access& input : touched.all().first(touched.count - 1)) {
     if (input.address.region != output.address.region) continue;
     if (input.in_place && input.address == output.address && same_box(input, output)) continue;
-    if (!apart(input, output, int64_t{output.address.offset} - input.address.offset))
+    if (!disjoint(input, output, int64_t{output.address.offset} - input.address.offset))
       return Status::kBadArgument;
   }
   return Status::kOk;

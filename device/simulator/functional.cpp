@@ -279,7 +279,7 @@ void plain::reduce(const Call&, const Reduce& command, const int8_t* input, int8
     int32_t highest = -128, lowest = 127, sum = 0;
     uint32_t inner[kMoveRank] = {};
     Stream element{command.reduced_stride, from.at};
-    if (gives_index(command.kind)) {
+    if (returns_index(command.kind)) {
       const int64_t found = index_of_extreme(command, input, element);
       std::memcpy(output + to.at, &found,
                   command.index_bytes);  // little-endian: the low half of it is the shorter index

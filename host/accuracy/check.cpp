@@ -48,11 +48,11 @@ struct OutputDifference {
 };
 
 // The first output that differs from the evaluation of `graph` by more than rounding.
-Result<std::optional<OutputDifference>> first_difference(const Program& program, const Graph& graph,
+Result<std::optional<OutputDifference>> first_difference(const Module& module, const Graph& graph,
                                                          std::span<const TensorView> sample,
                                                          const Graph& as_compiled,
                                                          const std::vector<Tensor>& outputs) {
-  const std::unique_ptr<Executor> reference = make_reference_executor(program, graph);
+  const std::unique_ptr<Executor> reference = make_reference_executor(module, graph);
   DTR_ASSIGN(const std::vector<Tensor> expected, reference->run(sample));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor real = real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
@@ -63,26 +63,26 @@ Result<std::optional<OutputDifference>> first_difference(const Program& program,
   return std::nullopt;
 }
 
-tl::unexpected<Diagnostic> refused(const Program& program, const OutputDifference& found,
+tl::unexpected<Diagnostic> refused(const Module& module, const OutputDifference& found,
                                    const std::string& because) {
   const auto& [output, difference] = found;
   return fail(
       DiagnosticId::kCheckFailed,
       fmt::format("output {} differs from the quantized graph at element {}: {} instead of {}; {}",
                   output, difference.index, difference.actual, difference.expected, because),
-      "please report this with the model", {.file = program.file});
+      "please report this with the model", {.file = module.file});
 }
 
 // The outputs of a program against those of the float model.
 struct Accuracy {
-  const Program& program;
+  const Module& module;
   const Graph& original;
   const Graph& as_compiled;
   std::span<const TensorView> sample;
   bool on_noise;
 
-  Status check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs,
-               double least) const {
+  Result<void> check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs,
+                     double least) const {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const ValueId output = original.outputs()[i];
       if (!is_float(original.type(output).dtype) && !original.type(output).quantized())
@@ -106,7 +106,7 @@ struct Accuracy {
                       on_noise ? "noise" : "the first sample", least),
           "see which operator loses it with --report-quantization, calibrate with real inputs, or "
           "accept it with --min-sqnr DB",
-          producer.valid() ? place_of(program, original, producer) : Place{.file = program.file});
+          producer.valid() ? place_of(module, original, producer) : Place{.file = module.file});
     }
     return {};
   }
@@ -134,7 +134,7 @@ struct Accuracy {
   Result<bool> lost_in_float(size_t i, const Tensor& expected, double least) const {
     if (is_quantized(original)) return false;
     DTR_ASSIGN(const std::vector<Tensor> exact,
-               make_reference_executor(program, original, Precision::kDouble)->run(sample));
+               make_reference_executor(module, original, Precision::kDouble)->run(sample));
     return decibels_of(real_values(exact[i].view(), original.type(original.outputs()[i])),
                        expected) < least;
   }
@@ -143,7 +143,7 @@ struct Accuracy {
 }  // namespace
 
 Result<CheckFigures> check_program(const Compilation& compilation, double least_decibels) {
-  const Program& program = compilation.program;
+  const Module& module = compilation.module;
   const Graph& original = compilation.as_read;
   const Samples* samples = compilation.samples();
   std::optional<Samples> noise;
@@ -151,9 +151,9 @@ Result<CheckFigures> check_program(const Compilation& compilation, double least_
   const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
 
   DTR_ASSIGN(const std::unique_ptr<Session> session,
-             Session::load(compilation.pte(), program.file, simulator::best_kit(),
+             Session::load(compilation.pte(), module.file, simulator::best_kernel_set(),
                            compilation.tensor_file()));
-  const Graph& as_compiled = program.forward();
+  const Graph& as_compiled = module.forward();
   const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
   std::vector<TensorView> views;
   for (const Tensor& input : inputs) views.push_back(input.view());
@@ -161,29 +161,29 @@ Result<CheckFigures> check_program(const Compilation& compilation, double least_
   DTR_ASSIGN(const std::vector<Tensor> outputs, session->run(views, &stats));
 
   DTR_ASSIGN(const std::optional<OutputDifference> difference,
-             first_difference(program, compilation.quantized, sample, as_compiled, outputs));
+             first_difference(module, compilation.quantized, sample, as_compiled, outputs));
   if (difference) {
     // What float32 leaves of a badly conditioned function is no error of the program: each operator
     // is judged by itself.
     DTR_ASSIGN(const std::optional<std::string> wrong,
-               check_operators(program, as_compiled, *session, views, compilation.values));
-    if (wrong) return refused(program, *difference, *wrong);
+               check_operators(module, as_compiled, *session, views, compilation.values));
+    if (wrong) return refused(module, *difference, *wrong);
     if (!quantizes_computed_floats(as_compiled)) {
       DTR_ASSIGN(const bool same,
-                 agree_in_double(program, compilation.quantized, sample, as_compiled, views));
+                 agree_in_double(module, compilation.quantized, sample, as_compiled, views));
       if (!same)
-        return refused(program, *difference,
+        return refused(module, *difference,
                        "every operator is right, but the compiled graph is another function");
     }
   }
-  const std::unique_ptr<Executor> float_model = make_reference_executor(program, original);
+  const std::unique_ptr<Executor> float_model = make_reference_executor(module, original);
   DTR_ASSIGN(const std::vector<Tensor> ideal, float_model->run(sample));
   Sqnr sqnr;
   for (size_t i = 0; i < outputs.size(); ++i)
     sqnr.add(real_values(ideal[i].view(), original.type(original.outputs()[i])).view(),
              real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i])).view());
   if (samples != nullptr || is_quantized(original)) {
-    const Accuracy accuracy{program, original, as_compiled, sample, samples == nullptr};
+    const Accuracy accuracy{module, original, as_compiled, sample, samples == nullptr};
     DTR_TRY(accuracy.check(ideal, outputs, least_decibels));
   }
   return CheckFigures{.npu_calls = static_cast<uint32_t>(stats.npu_calls),

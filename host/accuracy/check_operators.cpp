@@ -168,8 +168,8 @@ bool may_be(double exact, float actual, double bound) {
 
 class OperatorCheck {
  public:
-  OperatorCheck(const Program& program, const Graph& graph)
-      : program_(program), graph_(graph), values_(graph.value_slots()) {}
+  OperatorCheck(const Module& module, const Graph& graph)
+      : module_(module), graph_(graph), values_(graph.value_slots()) {}
 
   // What the program has of the graph's values, taken as soon as they are there.
   Result<std::vector<Tensor>> run(Session& session, std::span<const TensorView> inputs,
@@ -225,7 +225,7 @@ class OperatorCheck {
     if (value.kind != ValueKind::kConstant) return values_[id.index].view();
     // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
     return {value.type.dtype, value.type.shape,
-            const_cast<std::byte*>(program_.constants.bytes(value.constant).data())};
+            const_cast<std::byte*>(module_.constants.bytes(value.constant).data())};
   }
 
   std::optional<std::string> judge(OpId id) {
@@ -319,7 +319,7 @@ class OperatorCheck {
                        bound == 0 ? "" : fmt::format(" and float32 leaves up to {:.3g}", bound));
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   std::vector<Tensor> values_;  // by value slot; as the program has them, or as the reference
                                 // computes them from those
@@ -334,10 +334,10 @@ double noise(uint64_t seed, uint64_t i) {
 
 // Real values of the outputs, in double arithmetic; with a seed, every float that an operator
 // computes is off by up to kPerturbed.
-Result<std::vector<Tensor>> outputs_in_double(const Program& program, const Graph& graph,
+Result<std::vector<Tensor>> outputs_in_double(const Module& module, const Graph& graph,
                                               std::span<const TensorView> inputs, uint64_t seed) {
   const std::unique_ptr<Executor> executor =
-      make_reference_executor(program, graph, Precision::kDouble);
+      make_reference_executor(module, graph, Precision::kDouble);
   uint64_t count = 0;
   const ValueObserver perturb = [&](ValueId id, const TensorView& tensor) {
     if (seed == 0 || tensor.dtype != DType::kFloat64 || graph.value(id).kind != ValueKind::kResult)
@@ -352,26 +352,26 @@ Result<std::vector<Tensor>> outputs_in_double(const Program& program, const Grap
 
 }  // namespace
 
-Result<std::optional<std::string>> check_operators(const Program& program, const Graph& graph,
+Result<std::optional<std::string>> check_operators(const Module& module, const Graph& graph,
                                                    Session& session,
                                                    std::span<const TensorView> inputs,
                                                    std::span<const ProgramValue> values) {
-  OperatorCheck check(program, graph);
+  OperatorCheck check(module, graph);
   DTR_ASSIGN(const std::vector<Tensor> outputs, check.run(session, inputs, values));
   return check.judge(outputs);
 }
 
-Result<bool> agree_in_double(const Program& program, const Graph& a,
+Result<bool> agree_in_double(const Module& module, const Graph& a,
                              std::span<const TensorView> inputs_of_a, const Graph& b,
                              std::span<const TensorView> inputs_of_b) {
   constexpr double kFactor = 64;
   constexpr uint64_t kRuns = 4;  // that none of them moves an output by 1/64 of what it usually
                                  // does has a chance of 1 to 10^7
-  DTR_ASSIGN(const std::vector<Tensor> expected, outputs_in_double(program, a, inputs_of_a, 0));
-  DTR_ASSIGN(const std::vector<Tensor> actual, outputs_in_double(program, b, inputs_of_b, 0));
+  DTR_ASSIGN(const std::vector<Tensor> expected, outputs_in_double(module, a, inputs_of_a, 0));
+  DTR_ASSIGN(const std::vector<Tensor> actual, outputs_in_double(module, b, inputs_of_b, 0));
   std::vector<std::vector<Tensor>> moved;
   for (uint64_t seed = 1; seed <= kRuns; ++seed) {
-    DTR_ASSIGN(std::vector<Tensor> outputs, outputs_in_double(program, a, inputs_of_a, seed));
+    DTR_ASSIGN(std::vector<Tensor> outputs, outputs_in_double(module, a, inputs_of_a, seed));
     moved.push_back(std::move(outputs));
   }
   for (size_t output = 0; output < expected.size(); ++output) {

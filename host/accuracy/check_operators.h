@@ -21,7 +21,7 @@ namespace dtr {
 //   changes about it
 // Returns the first difference in words: operator, element, both values and the bound; nullopt
 // without one. Errors: those of running.
-Result<std::optional<std::string>> check_operators(const Program& program, const Graph& graph,
+Result<std::optional<std::string>> check_operators(const Module& module, const Graph& graph,
                                                    Session& session,
                                                    std::span<const TensorView> inputs,
                                                    std::span<const ProgramValue> values);
@@ -30,7 +30,7 @@ Result<std::optional<std::string>> check_operators(const Program& program, const
 // 64 times what relative errors of 2^-22 in every float value of `a` change about an output:
 // constants of a rewritten graph are rounded to float32. The outputs may be quantized. Errors:
 // those of evaluation.
-Result<bool> agree_in_double(const Program& program, const Graph& a,
+Result<bool> agree_in_double(const Module& module, const Graph& a,
                              std::span<const TensorView> inputs_of_a, const Graph& b,
                              std::span<const TensorView> inputs_of_b);
 

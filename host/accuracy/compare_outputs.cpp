@@ -13,8 +13,8 @@ namespace {
 
 // Arrays of a file that a program or model has no output for may be anything, labels for one; what
 // else has no counterpart is missing.
-Status check_unpaired(const std::vector<Output>& outputs, const std::vector<Output>& others,
-                      const std::string& file, const TextSink& note) {
+Result<void> check_unpaired(const std::vector<Output>& outputs, const std::vector<Output>& others,
+                            const std::string& file, const TextSink& note) {
   const bool others_stored =
       std::all_of(others.begin(), others.end(), [](const Output& other) { return other.stored; });
   for (const Output& output : outputs) {

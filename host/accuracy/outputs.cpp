@@ -88,8 +88,8 @@ Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit,
 }
 
 // The scales with which a program dequantizes its outputs; 0 where it does something else.
-std::vector<double> program_steps(const ProgramImage& image) {
-  const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
+std::vector<double> program_steps(const PteFile& pte_file) {
+  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
   std::vector<double> steps;
   for (const int32_t output : *plan.outputs()) {
     double step = 0;
@@ -141,25 +141,25 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
     DTR_ASSIGN(const std::unique_ptr<Session> session,
                source.bytes.empty() ? Session::open(source.path, source.tensor_files)
                                     : Session::load(source.bytes, source.path,
-                                                    simulator::best_kit(), source.tensors));
+                                                    simulator::best_kernel_set(), source.tensors));
     DTR_ASSIGN(const Samples samples, samples_of(session->signature(), source));
-    return run_samples(samples, source.samples, program_steps(session->image()),
+    return run_samples(samples, source.samples, program_steps(session->pte_file()),
                        [&](const auto& inputs) { return session->run(inputs); });
   }
-  DTR_ASSIGN(Program program, source.bytes.empty() ? read_model(source.path)
-                                                   : parse_model(source.bytes, kind, source.path));
-  DTR_ASSIGN(const Samples samples, samples_of(program.forward(), source));
+  DTR_ASSIGN(Module module, source.bytes.empty() ? read_model(source.path)
+                                                 : parse_model(source.bytes, kind, source.path));
+  DTR_ASSIGN(const Samples samples, samples_of(module.forward(), source));
   const auto run_model = [&](const Graph& graph, Executor& executor) {
     return run_samples(samples, source.samples, model_steps(graph),
                        [&](const auto& inputs) { return executor.run(inputs); });
   };
-  if (is_quantized(program.forward())) {
-    DTR_ASSIGN(const Compilation model, quantize_model(std::move(program), {}));
-    return run_model(model.quantized, *make_reference_executor(model.program, model.quantized));
+  if (is_quantized(module.forward())) {
+    DTR_ASSIGN(const Compilation model, quantize_model(std::move(module), {}));
+    return run_model(model.quantized, *make_reference_executor(model.module, model.quantized));
   }
   DTR_ASSIGN(const std::unique_ptr<Executor> executor,
-             make_onednn_executor(program, program.forward()));
-  return run_model(program.forward(), *executor);
+             make_onednn_executor(module, module.forward()));
+  return run_model(module.forward(), *executor);
 }
 
 }  // namespace dtr

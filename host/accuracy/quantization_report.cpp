@@ -18,7 +18,7 @@
 namespace dtr {
 namespace {
 
-bool converts(const OpDef* def) {
+bool changes_quantization(const OpDef* def) {
   return def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kRequantize;
 }
 
@@ -40,9 +40,9 @@ struct Sums {
 
 class Reporter {
  public:
-  Reporter(const Program& program, const Graph& ideal, const Graph& quantized,
+  Reporter(const Module& module, const Graph& ideal, const Graph& quantized,
            std::span<const ValueId> selected)
-      : program_(program),
+      : module_(module),
         ideal_(ideal),
         quantized_(quantized),
         sums_(quantized.value_slots()),
@@ -53,8 +53,8 @@ class Reporter {
   Result<QuantizationReport> run(const Samples& samples, const QuantizationReportOptions& options) {
     QuantizationReport report{.samples = std::min(samples.size(), options.samples),
                               .bad_db = options.bad_db};
-    const std::unique_ptr<Executor> real = make_reference_executor(program_, ideal_);
-    const std::unique_ptr<Executor> integer = make_reference_executor(program_, quantized_);
+    const std::unique_ptr<Executor> real = make_reference_executor(module_, ideal_);
+    const std::unique_ptr<Executor> integer = make_reference_executor(module_, quantized_);
     for (size_t sample = 0; sample < report.samples; ++sample) {
       const std::vector<TensorView> inputs = samples.inputs(sample);
       std::vector<Tensor> own;
@@ -97,7 +97,7 @@ class Reporter {
     for (;;) {
       if (value.index < ideal_.value_slots() && !ideal_.value(value).erased) return value;
       const OpId producer = quantized_.producer(value);
-      if (!producer.valid() || !converts(quantized_.op(producer).def)) return {};
+      if (!producer.valid() || !changes_quantization(quantized_.op(producer).def)) return {};
       value = quantized_.op(producer).operands[0];
     }
   }
@@ -151,7 +151,7 @@ class Reporter {
   // The result of the float model's op on the operands that the quantized one had.
   std::optional<Tensor> in_float(OpId id, ValueId result) const {
     const Op& op = quantized_.op(id);
-    if (converts(op.def)) {
+    if (changes_quantization(op.def)) {
       const auto operand = actual_.find(op.operands[0]);
       if (operand == actual_.end()) return std::nullopt;
       return Tensor::copy_of(operand->second.dtype(), operand->second.shape(),
@@ -170,7 +170,7 @@ class Reporter {
         const Value& value = ideal_.value(real.operands[i]);  // read only
         operands.push_back(
             {value.type.dtype, value.type.shape,
-             const_cast<std::byte*>(program_.constants.bytes(value.constant).data())});
+             const_cast<std::byte*>(module_.constants.bytes(value.constant).data())});
       } else if (const auto at = actual_.find(op.operands[i]); at != actual_.end()) {
         operands.push_back(at->second.view());
       } else {
@@ -197,7 +197,7 @@ class Reporter {
       if (report.first_bad.empty() && sums.total.decibels() < report.bad_db)
         report.first_bad = quantized_.value(value).name;
       if (!op.valid()) return;
-      const Place place = place_of(program_, quantized_, op);
+      const Place place = place_of(module_, quantized_, op);
       report.operators.push_back({.name = place.node,
                                   .op = std::string(quantized_.op(op).def->name),
                                   .module_path = place.module_path,
@@ -211,13 +211,14 @@ class Reporter {
     for (const OpId op : quantized_.ops()) {
       for (const ValueId result : quantized_.op(op).results) row(result, op);
       const ValueId first = quantized_.op(op).results.front();
-      if (!converts(quantized_.op(op).def) && quantized_.type(first).dtype == DType::kFloat32)
-        report.float_ops.push_back(place_of(program_, quantized_, op).node);
+      if (!changes_quantization(quantized_.op(op).def) &&
+          quantized_.type(first).dtype == DType::kFloat32)
+        report.float_ops.push_back(place_of(module_, quantized_, op).node);
     }
     std::ranges::stable_sort(report.operators, {}, &ErrorRow::adds_db);
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& ideal_;
   const Graph& quantized_;
   std::vector<Sums> sums_;      // by value of the quantized graph
@@ -239,7 +240,7 @@ Graph float_counterpart(const Graph& quantized) {
       rewriter.set_element_type({i}, DType::kFloat32, std::nullopt);
   for (OpId op = graph.first_op(), next; op.valid(); op = next) {
     next = graph.op(op).next;
-    if (converts(graph.op(op).def) && !graph.is_constant(graph.op(op).operands[0]))
+    if (changes_quantization(graph.op(op).def) && !graph.is_constant(graph.op(op).operands[0]))
       rewriter.replace(op, graph.op(op).operands[0]);
   }
   for (uint32_t i = 0; i < slots; ++i) {
@@ -255,11 +256,11 @@ Graph float_counterpart(const Graph& quantized) {
   return graph;
 }
 
-Result<QuantizationReport> report_quantization(const Program& program, const Graph& ideal,
+Result<QuantizationReport> report_quantization(const Module& module, const Graph& ideal,
                                                const Graph& quantized, const Samples& samples,
                                                std::span<const ValueId> selected,
                                                const QuantizationReportOptions& options) {
-  return Reporter(program, ideal, quantized, selected).run(samples, options);
+  return Reporter(module, ideal, quantized, selected).run(samples, options);
 }
 
 Result<QuantizationReport> report_quantization(const Compilation& compilation) {
@@ -268,13 +269,13 @@ Result<QuantizationReport> report_quantization(const Compilation& compilation) {
     return fail(DiagnosticId::kCalibrationMissing,
                 "the report on quantization runs the model on samples and there are none",
                 "give samples of real inputs with --calibrate DATA.npz",
-                {.file = compilation.program.file});
+                {.file = compilation.module.file});
   const Graph& quantized = compilation.quantized;
   if (!compilation.conversion)
-    return report_quantization(compilation.program, float_counterpart(quantized), quantized,
+    return report_quantization(compilation.module, float_counterpart(quantized), quantized,
                                *samples);
   const ConversionReport& conversion = *compilation.conversion;
-  return report_quantization(compilation.program, conversion.float_graph, quantized, *samples,
+  return report_quantization(compilation.module, conversion.float_graph, quantized, *samples,
                              conversion.selected);
 }
 

@@ -52,7 +52,7 @@ Graph float_counterpart(const Graph& quantized);
 
 // Runs `ideal` and `quantized`, which have the same ids, side by side. `selected`:
 // Annotation::selected. Errors: those of the executors.
-Result<QuantizationReport> report_quantization(const Program& program, const Graph& ideal,
+Result<QuantizationReport> report_quantization(const Module& module, const Graph& ideal,
                                                const Graph& quantized, const Samples& samples,
                                                std::span<const ValueId> selected = {},
                                                const QuantizationReportOptions& options = {});

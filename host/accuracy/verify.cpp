@@ -25,7 +25,7 @@ bool is_real(const Type& type) {
 
 // What a user calls the result of an operator: of a quantize that a kernel call has taken in, the
 // operators before it.
-std::string shown_name(const Program& model, uint32_t source, const pte::DebugTensor* tensor) {
+std::string shown_name(const Module& model, uint32_t source, const pte::DebugTensor* tensor) {
   const auto quantizes = [&](uint32_t i) {
     return model.sources[i].target.starts_with("quantized_decomposed.");
   };
@@ -45,14 +45,14 @@ struct Sum {
 
 }  // namespace
 
-Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model,
+Result<std::vector<LayerError>> verify_layers(Session& session, const Module& model,
                                               const Samples& samples, size_t count) {
   const Graph& graph = model.forward();
-  const pte::DebugMap* map = session.image().debug_map();
+  const pte::DebugMap* map = session.pte_file().debug_map();
   if (map == nullptr)
     return fail(DiagnosticId::kNoDebugMap,
                 "the program has no debug map, so its tensors cannot be found",
-                "compile without --no-debug-map", {.file = session.image().path()});
+                "compile without --no-debug-map", {.file = session.pte_file().path()});
   const size_t known = map->sources() == nullptr ? 0 : map->sources()->size();
   bool same = known == model.sources.size();
   for (uint32_t i = 0; same && i < known; ++i) {
@@ -169,7 +169,7 @@ std::string to_text(const std::vector<LayerError>& layers, double least_decibels
                                 bad->sqnr_db);
 }
 
-std::string to_json(const TraceProgram& program, const std::vector<LayerError>& layers) {
+std::string to_json(const TraceSource& program, const std::vector<LayerError>& layers) {
   std::string text = "[";
   for (const LayerError& layer : layers)
     text += fmt::format(

@@ -29,7 +29,7 @@ struct LayerError {
 // One row for each operator of the model's table whose tensor exists, or is lost to fusion, in the
 // program; in the model's order. Errors: kNoDebugMap, kVerifyMismatch (the program was not compiled
 // from this model), and those of running.
-Result<std::vector<LayerError>> verify_layers(Session& session, const Program& model,
+Result<std::vector<LayerError>> verify_layers(Session& session, const Module& model,
                                               const Samples& samples, size_t count);
 
 // The first layer below `least_decibels`; null: none.
@@ -37,6 +37,6 @@ const LayerError* first_bad(const std::vector<LayerError>& layers, double least_
 // The table, and what is bad.
 std::string to_text(const std::vector<LayerError>& layers, double least_decibels);
 // {"checksum", "target", "layers": [{"name", "op", …}]}, of the program that was verified.
-std::string to_json(const TraceProgram& program, const std::vector<LayerError>& layers);
+std::string to_json(const TraceSource& program, const std::vector<LayerError>& layers);
 
 }  // namespace dtr

@@ -18,11 +18,11 @@ namespace {
 void watch_passes(const CompileOptions& options, const CompileWatch& watch,
                   CompileSettings& settings) {
   if (!options.print_after.empty() && watch.out)
-    settings.passes.after_pass = [&options, &watch](const PassDef& pass, const Program& program,
+    settings.passes.after_pass = [&options, &watch](const PassDef& pass, const Module& module,
                                                     const Graph& graph, size_t changes) {
       if (options.print_after != pass.name && options.print_after != "all") return;
       watch.out(
-          fmt::format("// after {}: {} changes\n{}\n", pass.name, changes, print(program, graph)));
+          fmt::format("// after {}: {} changes\n{}\n", pass.name, changes, print(module, graph)));
     };
   if (options.time_passes && watch.err)
     settings.after_step = [&watch](std::string_view step, double milliseconds) {
@@ -36,7 +36,7 @@ bool reports(const CompileOptions& options) {
 
 // What chooses or keeps ranges is for float models. `--calibrate` is not refused: its samples serve
 // reports and the check too; noise serves reports alone.
-Status check_calibration_is_used(const CompileOptions& options) {
+Result<void> check_calibration_is_used(const CompileOptions& options) {
   const std::pair<bool, std::string_view> given[] = {
       {options.random_samples.has_value() && !reports(options), "--calibrate-random"},
       {!options.save_calibration.empty(), "--save-calibration"},
@@ -51,7 +51,7 @@ Status check_calibration_is_used(const CompileOptions& options) {
 }
 
 // Options that say what the NPU is to do.
-Status check_npu_is_there(const CompileOptions& options, const CompileSettings& settings) {
+Result<void> check_npu_is_there(const CompileOptions& options, const CompileSettings& settings) {
   const bool has_npu = uses_npu(recipe_of(settings));
   const std::pair<bool, std::string_view> given[] = {
       {!options.converter.empty(), "--converter"},
@@ -73,7 +73,8 @@ Status check_npu_is_there(const CompileOptions& options, const CompileSettings& 
 }
 
 // Who runs a program that is not Deuteron's own says where its constants lie.
-Status check_constants_are_placed(const CompileOptions& options, const CompileSettings& settings) {
+Result<void> check_constants_are_placed(const CompileOptions& options,
+                                        const CompileSettings& settings) {
   const RecipeSpec spec = recipe_of(settings);
   const std::string_view placed_by = who_places_constants(spec);
   if (constants_of(*settings.target, spec) == ConstantMemory::kFlash || placed_by.empty())
@@ -91,7 +92,7 @@ Status check_constants_are_placed(const CompileOptions& options, const CompileSe
 
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have
 // none.
-Status check_has_torch_graph(const CompileOptions& options, FileKind kind) {
+Result<void> check_has_torch_graph(const CompileOptions& options, FileKind kind) {
   if (kind == FileKind::kTflite || kind == FileKind::kText)
     return fail(DiagnosticId::kModelUnknown,
                 fmt::format("--etrecord needs a graph of PyTorch and the model is {}",
@@ -146,7 +147,7 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
 }
 
 // Before the work: what the model's kind and its quantization make of the options.
-Status check_read(const CompileOptions& options, const Compilation& model) {
+Result<void> check_read(const CompileOptions& options, const Compilation& model) {
   if (!options.etrecord.empty()) DTR_TRY(check_has_torch_graph(options, model.kind));
   if (model.came_quantized) return check_calibration_is_used(options);
   if (!options.load_calibration.empty() && options.random_samples && !reports(options))
@@ -157,8 +158,8 @@ Status check_read(const CompileOptions& options, const Compilation& model) {
 }
 
 // What is known before placement: remarks, patterns, the report on quantization, the graph.
-Status write_quantized(const CompileOptions& options, const CompileWatch& watch,
-                       const Compilation& model) {
+Result<void> write_quantized(const CompileOptions& options, const CompileWatch& watch,
+                             const Compilation& model) {
   if (!options.save_calibration.empty())
     DTR_TRY(save_calibration(options.save_calibration, *model.calibration));
   if (options.verbose && watch.err) {
@@ -175,31 +176,32 @@ Status write_quantized(const CompileOptions& options, const CompileWatch& watch,
   }
   if (options.emit_ir.empty()) return {};
   return write_file(options.emit_ir,
-                    print(model.program, {.elide_constants = options.elide_constants}));
+                    print(model.module, {.elide_constants = options.elide_constants}));
 }
 
 Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options,
                                              const CompileSettings& settings,
                                              const Compilation& compiled) {
-  DTR_ASSIGN(const ProgramImage image, ProgramImage::parse(compiled.pte(), options.model));
-  DTR_ASSIGN(const pt2::EdgeProgram edge, pt2::to_edge_program(compiled.model_bytes, options.model,
-                                                               debug_handles(*image.debug_map())));
+  DTR_ASSIGN(const PteFile pte_file, PteFile::parse(compiled.pte(), options.model));
+  DTR_ASSIGN(const pt2::EdgeProgram edge,
+             pt2::to_edge_program(compiled.model_bytes, options.model,
+                                  debug_handles(*pte_file.debug_map())));
   const bool has_real_samples = !std::holds_alternative<NoSamples>(settings.samples) &&
                                 !std::holds_alternative<NoiseSamples>(settings.samples);
-  return to_etrecord(image, edge,
+  return to_etrecord(pte_file, edge,
                      has_real_samples ? compiled.samples()->inputs(0) : std::vector<TensorView>());
 }
 
 // The program, if its file is open, and what belongs to it: all of it is written, or nothing.
-Status write_outputs(const CompileOptions& options, const CompileSettings& settings,
-                     std::optional<OutputFile> program, const Compilation& compiled,
-                     const CompileReport& report) {
+Result<void> write_outputs(const CompileOptions& options, const CompileSettings& settings,
+                           std::optional<OutputFile> program, const Compilation& compiled,
+                           const CompileReport& report) {
   std::vector<OutputFile> files;
   if (program) {
     DTR_TRY(program->write(compiled.pte()));
     files.push_back(*std::move(program));
   }
-  const auto add = [&](const std::string& path, std::span<const std::byte> bytes) -> Status {
+  const auto add = [&](const std::string& path, std::span<const std::byte> bytes) -> Result<void> {
     DTR_ASSIGN(OutputFile file, OutputFile::create(path));
     DTR_TRY(file.write(bytes));
     files.push_back(std::move(file));

@@ -48,15 +48,15 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
 
 }  // namespace
 
-std::string describe(const ProgramImage& image) {
-  const auto target = target_of(image);
+std::string describe(const PteFile& pte_file) {
+  const auto target = target_of(pte_file);
   const auto describe_payload = [&](std::string_view delegate, std::span<const std::byte> payload) {
     if (delegate == kNeutronDelegateId) return describe_neutron_payload(payload);
     if (delegate != pte::kDelegateId) return std::string();
     return target ? simulator::list_payload(npu_of(*target), payload)
                   : fmt::format("; not listed: {}\n", target.error().reason);
   };
-  return describe_program(image, {.describe_payload = describe_payload});
+  return describe_program(pte_file, {.describe_payload = describe_payload});
 }
 
 Result<std::string> describe_file(const std::string& path) {
@@ -70,13 +70,13 @@ Result<std::string> describe_file(const std::string& path) {
       text = tflite::describe_tflite(path);
       break;
     case FileKind::kProgram: {
-      DTR_ASSIGN(const ProgramImage image, ProgramImage::open(path));
-      text = describe(image);
+      DTR_ASSIGN(const PteFile pte_file, PteFile::open(path));
+      text = describe(pte_file);
       break;
     }
     case FileKind::kTensorFile: {
-      DTR_ASSIGN(const TensorFileImage image, TensorFileImage::open(path));
-      text = describe_tensor_file(image);
+      DTR_ASSIGN(const PtdFile pte_file, PtdFile::open(path));
+      text = describe_tensor_file(pte_file);
       break;
     }
     case FileKind::kTrace: {
@@ -104,20 +104,20 @@ Result<std::string> describe_file(const std::string& path) {
 }
 
 Result<std::string> explain_program(Session& session, const std::string& name, size_t most) {
-  if (session.image().debug_map() == nullptr)
+  if (session.pte_file().debug_map() == nullptr)
     return fail(DiagnosticId::kPteDebugMap,
                 "the program has no debug map, which says what its calls stand for",
-                "compile it without --no-debug-map", {.file = session.image().path()});
+                "compile it without --no-debug-map", {.file = session.pte_file().path()});
   DTR_ASSIGN(const Trace trace, record_zeros(session));
   Profile profile =
-      make_profile(trace, OperatorMap(*session.image().debug_map()), session.image().path());
-  profile.configuration = npu_configuration(session.image());
-  std::string text = explain_text(profile, &session.image(), name, most);
+      make_profile(trace, OperatorMap(*session.pte_file().debug_map()), session.pte_file().path());
+  profile.configuration = npu_configuration(session.pte_file());
+  std::string text = explain_text(profile, &session.pte_file(), name, most);
   if (text.empty())
     return fail(
         DiagnosticId::kNodeUnknown,
         fmt::format("no operator of the program has `{}` in its name, module or kernel", name),
-        "deuteron profile lists them", {.file = session.image().path()});
+        "deuteron profile lists them", {.file = session.pte_file().path()});
   return text;
 }
 

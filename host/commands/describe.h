@@ -13,7 +13,7 @@ namespace dtr {
 Result<std::string> describe_file(const std::string& path);
 // A program with its microcode, which is listed for the machine that it was compiled for. A program
 // for one that is not known can still be looked at.
-std::string describe(const ProgramImage& image);
+std::string describe(const PteFile& pte_file);
 
 // Why operators cost what they cost, and what would make them cheaper: those with `name` in their
 // name, module or kernel, at most `most` of them, those with the most cycles. Errors:

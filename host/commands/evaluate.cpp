@@ -44,7 +44,7 @@ Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples,
 
 // Class numbers that no sample can have are a mistake in the data, of which the accuracy would tell
 // nothing.
-Status check_labels(const std::vector<int64_t>& labels, size_t classes, const Place& place) {
+Result<void> check_labels(const std::vector<int64_t>& labels, size_t classes, const Place& place) {
   const auto is_class = [&](int64_t label) {
     return label >= 0 && static_cast<uint64_t>(label) < classes;
   };
@@ -77,12 +77,12 @@ struct Expected {
   }
 };
 
-Result<std::vector<Tensor>> run_float_model(const Program& program,
+Result<std::vector<Tensor>> run_float_model(const Module& module,
                                             std::span<const NamedTensor> arrays,
                                             const EvaluateOptions& options) {
-  DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, options.data.path));
+  DTR_ASSIGN(const Samples samples, Samples::bind(module.forward(), arrays, options.data.path));
   DTR_ASSIGN(const std::unique_ptr<Executor> executor,
-             make_model_executor(program, program.forward()));
+             make_model_executor(module, module.forward()));
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
   parallel_for(samples.size(), options.threads,
                [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
@@ -105,7 +105,7 @@ Result<std::vector<int64_t>> read_labels(std::span<const NamedTensor> arrays, si
 }
 
 // `model` is that of --against; null: the data have what the float model says.
-Result<Expected> read_expected(const Program* model, std::span<const NamedTensor> arrays,
+Result<Expected> read_expected(const Module* model, std::span<const NamedTensor> arrays,
                                const EvaluateOptions& options) {
   Expected expected;
   if (model != nullptr) {
@@ -124,7 +124,7 @@ Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvaluateOp
   const unsigned threads = options.threads == 0 ? default_threads() : options.threads;
   const size_t chunks = std::min<size_t>(threads, samples.size());
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
-  std::vector<Status> failures(chunks);
+  std::vector<Result<void>> failures(chunks);
   std::atomic<size_t> done{0};
   parallel_for(chunks, threads, [&](size_t chunk) {
     Result<std::unique_ptr<Session>> session = options.program.open();
@@ -137,7 +137,7 @@ Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvaluateOp
       if (options.progress) options.progress(++done, samples.size());
     }
   });
-  for (Status& failure : failures) DTR_TRY(failure);
+  for (Result<void>& failure : failures) DTR_TRY(failure);
   for (const Result<std::vector<Tensor>>& result : results) DTR_TRY(result);
   std::vector<Tensor> outputs;
   for (Result<std::vector<Tensor>>& result : results) {
@@ -149,8 +149,8 @@ Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvaluateOp
   return outputs;
 }
 
-Status check_output(const Tensor& output, size_t samples, const Expected& expected,
-                    const EvaluateOptions& options) {
+Result<void> check_output(const Tensor& output, size_t samples, const Expected& expected,
+                          const EvaluateOptions& options) {
   if (output.dtype() != DType::kFloat32)
     return fail(DiagnosticId::kDataDtype,
                 "the program gives int8 outputs, which have no scale outside of it",
@@ -185,7 +185,7 @@ Score score_of(const std::vector<Tensor>& outputs, const std::vector<int64_t>& l
   return score;
 }
 
-Status check_finite(const Score& score, const EvaluateOptions& options) {
+Result<void> check_finite(const Score& score, const EvaluateOptions& options) {
   if (score.nan_samples == 0) return {};
   return fail(DiagnosticId::kDataNotFinite,
               fmt::format("the float model's outputs hold NaN in {} of {} samples, the first is {}",
@@ -201,14 +201,14 @@ double share(const EvaluationResult& evaluation, size_t count) {
 }  // namespace
 
 Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session& first) {
-  std::optional<Program> model;
+  std::optional<Module> model;
   if (options.against.given()) {
     DTR_ASSIGN(model, options.against.read());
   }
   const auto is_used =
       [&](std::string_view array) {  // the inputs of the model may have other names
-        return array == options.labels || Samples::wants(first.signature(), array) ||
-               (model ? Samples::wants(model->forward(), array)
+        return array == options.labels || Samples::is_input_array(first.signature(), array) ||
+               (model ? Samples::is_input_array(model->forward(), array)
                       : array == "float_output" || array == "float_output_0");
       };
   std::vector<NamedTensor> read;

@@ -4,14 +4,14 @@ namespace dtr {
 
 Result<std::unique_ptr<Session>> ProgramInput::open() const {
   return bytes.empty() ? Session::open(path, tensor_files)
-                       : Session::load(bytes, path, simulator::best_kit(), tensors);
+                       : Session::load(bytes, path, simulator::best_kernel_set(), tensors);
 }
 
-Result<ProgramImage> ProgramInput::image() const {
-  return bytes.empty() ? ProgramImage::open(path) : ProgramImage::parse(bytes, path);
+Result<PteFile> ProgramInput::pte_file() const {
+  return bytes.empty() ? PteFile::open(path) : PteFile::parse(bytes, path);
 }
 
-Result<Program> ModelInput::read() const {
+Result<Module> ModelInput::read() const {
   return bytes.empty() ? read_model(path) : parse_model(bytes, kind_of(bytes), path);
 }
 

@@ -23,8 +23,8 @@ struct ProgramInput {
 
   // Errors: those of Session::open.
   Result<std::unique_ptr<Session>> open() const;
-  // Errors: those of ProgramImage.
-  Result<ProgramImage> image() const;
+  // Errors: those of PteFile.
+  Result<PteFile> pte_file() const;
 };
 
 struct ModelInput {
@@ -33,7 +33,7 @@ struct ModelInput {
 
   bool given() const { return !path.empty(); }
   // Errors: those of read_model.
-  Result<Program> read() const;
+  Result<Module> read() const;
 };
 
 struct DataInput {

@@ -52,8 +52,8 @@ std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samp
   return warnings;
 }
 
-std::vector<std::string> step_names(const ProgramImage& image) {
-  const pte::ExecutionPlan& plan = *image.file().program().execution_plan()->Get(0);
+std::vector<std::string> step_names(const PteFile& pte_file) {
+  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
   std::vector<std::string> names;
   for (const pte::Instruction* step : *plan.chains()->Get(0)->instructions()) {
     const auto* call = step->instr_args_as_KernelCall();
@@ -68,12 +68,12 @@ std::vector<std::string> step_names(const ProgramImage& image) {
   return names;
 }
 
-std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t samples) {
+std::string stats_json(const PteFile& pte_file, const RunStats& stats, size_t samples) {
   std::vector<double> times = stats.milliseconds;
   std::sort(times.begin(), times.end());
   std::string steps;
   if (!stats.instructions.empty()) {
-    const std::vector<std::string> names = step_names(image);
+    const std::vector<std::string> names = step_names(pte_file);
     for (size_t i = 0; i < stats.instructions.size(); ++i)
       steps += fmt::format("{}{{\"kernel\": {}, \"instructions\": {}}}", i == 0 ? "" : ", ",
                            json_quote(names[i]), stats.instructions[i]);

@@ -20,8 +20,8 @@ std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samp
                                      const std::string& file);
 
 // The kernel or delegate of each step of the program.
-std::vector<std::string> step_names(const ProgramImage& image);
+std::vector<std::string> step_names(const PteFile& pte_file);
 // Simulated cycles, memory touched and simulation time of runs over so many samples.
-std::string stats_json(const ProgramImage& image, const RunStats& stats, size_t samples);
+std::string stats_json(const PteFile& pte_file, const RunStats& stats, size_t samples);
 
 }  // namespace dtr

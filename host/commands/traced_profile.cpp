@@ -11,8 +11,8 @@
 namespace dtr {
 namespace {
 
-Status check_same_program(const Trace& trace, const std::string& trace_path, const TraceProgram& id,
-                          const std::string& path) {
+Result<void> check_same_program(const Trace& trace, const std::string& trace_path,
+                                const TraceSource& id, const std::string& path) {
   if (!trace.program || *trace.program == id) return {};
   return fail(
       DiagnosticId::kTraceProgram,
@@ -23,12 +23,12 @@ Status check_same_program(const Trace& trace, const std::string& trace_path, con
 
 }  // namespace
 
-Profile profile_of(const Trace& trace, const ProgramImage& image) {
+Profile profile_of(const Trace& trace, const PteFile& pte_file) {
   Profile profile = make_profile(
-      trace, image.debug_map() == nullptr ? OperatorMap() : OperatorMap(*image.debug_map()),
-      image.path());
-  profile.configuration = npu_configuration(image);
-  if (image.debug_map() != nullptr) return profile;
+      trace, pte_file.debug_map() == nullptr ? OperatorMap() : OperatorMap(*pte_file.debug_map()),
+      pte_file.path());
+  profile.configuration = npu_configuration(pte_file);
+  if (pte_file.debug_map() != nullptr) return profile;
   profile.missing.emplace_back(
       "operators, memory, tensors, and the cycles of CPU kernels, which count 0: compile without "
       "--no-debug-map");
@@ -37,7 +37,7 @@ Profile profile_of(const Trace& trace, const ProgramImage& image) {
 
 Result<TracedProfile> profile_session(std::unique_ptr<Session> session) {
   DTR_ASSIGN(Trace trace, record_zeros(*session));
-  Profile profile = profile_of(trace, session->image());
+  Profile profile = profile_of(trace, session->pte_file());
   return TracedProfile{
       .trace = std::move(trace), .profile = std::move(profile), .session = std::move(session)};
 }
@@ -68,11 +68,11 @@ Result<TracedProfile> read_profile(const std::string& path, const std::string& p
       return fail(DiagnosticId::kTraceProgram,
                   "it holds records of a device, which name no operators",
                   "give the program that ran there: --program", {.file = path});
-    DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
-    DTR_ASSIGN(Trace trace, read_records(path, image));
-    Profile profile = profile_of(trace, image);
+    DTR_ASSIGN(PteFile pte_file, PteFile::open(program_path));
+    DTR_ASSIGN(Trace trace, read_records(path, pte_file));
+    Profile profile = profile_of(trace, pte_file);
     return TracedProfile{
-        .trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
+        .trace = std::move(trace), .profile = std::move(profile), .pte_file = std::move(pte_file)};
   }
   DTR_ASSIGN(Trace trace, read_etdump(path));
   if (!record_path.empty()) {
@@ -91,11 +91,11 @@ Result<TracedProfile> read_profile(const std::string& path, const std::string& p
         "operators, memory and tensors: give the program (--program) or its record (--etrecord)");
     return TracedProfile{.trace = std::move(trace), .profile = std::move(profile)};
   }
-  DTR_ASSIGN(ProgramImage image, ProgramImage::open(program_path));
-  DTR_TRY(check_same_program(trace, path, trace_program(image), program_path));
-  Profile profile = profile_of(trace, image);
+  DTR_ASSIGN(PteFile pte_file, PteFile::open(program_path));
+  DTR_TRY(check_same_program(trace, path, trace_source(pte_file), program_path));
+  Profile profile = profile_of(trace, pte_file);
   return TracedProfile{
-      .trace = std::move(trace), .profile = std::move(profile), .image = std::move(image)};
+      .trace = std::move(trace), .profile = std::move(profile), .pte_file = std::move(pte_file)};
 }
 
 }  // namespace dtr

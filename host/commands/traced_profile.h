@@ -16,15 +16,15 @@ struct TracedProfile {
   Trace trace;
   Profile profile;
   std::unique_ptr<Session> session = {};
-  std::optional<ProgramImage> image = {};
+  std::optional<PteFile> pte_file = {};
 
-  const ProgramImage* program() const {
-    return session != nullptr ? &session->image() : image ? &*image : nullptr;
+  const PteFile* program() const {
+    return session != nullptr ? &session->pte_file() : pte_file ? &*pte_file : nullptr;
   }
 };
 
 // A trace in terms of the program that was run.
-Profile profile_of(const Trace& trace, const ProgramImage& image);
+Profile profile_of(const Trace& trace, const PteFile& pte_file);
 
 // Runs a program on zeros, since its cost does not depend on data. Errors: those of running.
 Result<TracedProfile> profile_session(std::unique_ptr<Session> session);

@@ -162,16 +162,16 @@ class Project {
 
   // Arenas, states and programs against the board's memory; what else takes RAM is small
   // (docs/performance.md) and has a stack beside it.
-  Status check_memory() const {
+  Result<void> check_memory() const {
     constexpr uint64_t kStackAndData = 20 << 10;
     const std::vector<size_t> planned = planned_bytes();
     const uint64_t arenas = std::accumulate(planned.begin(), planned.end(), uint64_t{0});
     uint64_t state = 0, programs = 0;
     for (const FirmwareModel& model : models_)
       state += model.device_state_bytes(), programs += model.program_bytes();
-    for (const TensorFileImage& file : options_.tensor_files) programs += file.bytes().size();
+    for (const PtdFile& file : options_.tensor_files) programs += file.bytes().size();
     const auto check = [&](uint64_t needed, std::string_view region,
-                           const std::string& what) -> Status {
+                           const std::string& what) -> Result<void> {
       if (const uint64_t bytes = region_bytes(region); needed > bytes)
         return fail(DiagnosticId::kFirmwareBoard,
                     fmt::format("{}, {} has {}", what, options_.board->name, bytes),
@@ -298,13 +298,13 @@ Result<const Board*> resolve_board(std::string_view name) {
               "use one of " + names);
 }
 
-Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs,
+Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareInput> programs,
                                                 const FirmwareOptions& options) {
   DTR_CHECK(!programs.empty());
   std::vector<pte::TensorFile> tensor_files;
-  for (const TensorFileImage& file : options.tensor_files) tensor_files.push_back(file.file());
+  for (const PtdFile& file : options.tensor_files) tensor_files.push_back(file.file());
   std::vector<FirmwareModel> models;
-  for (const FirmwareProgram& program : programs) {
+  for (const FirmwareInput& program : programs) {
     const std::string name = programs.size() == 1 ? "model" : word_for(program.name);
     if (const auto same = std::ranges::find(models, name, &FirmwareModel::name);
         same != models.end()) {
@@ -313,7 +313,7 @@ Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram>
                   other == program.name ? fmt::format("two programs are called `{}`", other)
                                         : fmt::format("`{}` and `{}` are both `{}` as a namespace",
                                                       other, program.name, name),
-                  "rename one of the files", {.file = program.image->path()});
+                  "rename one of the files", {.file = program.pte_file->path()});
     }
     DTR_ASSIGN(FirmwareModel model, FirmwareModel::load(program, name, tensor_files));
     if (const auto core = model.core(); core && *core != options.board->core)
@@ -321,7 +321,7 @@ Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram>
                   fmt::format("the program's int8 kernels are for {}, {} has {}", core_text(*core),
                               options.board->name, core_text(options.board->core)),
                   "compile it with --target cortex-m33 or cortex-m55, or choose the other board",
-                  {.file = program.image->path()});
+                  {.file = program.pte_file->path()});
     models.push_back(std::move(model));
   }
   return Project(std::move(models), options).make();

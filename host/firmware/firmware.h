@@ -26,15 +26,15 @@ std::span<const Board> all_boards();
 // Errors: kFirmwareBoard, with the names of those that are.
 Result<const Board*> resolve_board(std::string_view name);
 
-struct FirmwareProgram {
-  const ProgramImage* image;
+struct FirmwareInput {
+  const PteFile* pte_file;
   std::string name;  // for people, and for folder and namespace of a program that is not alone
 };
 
 struct FirmwareOptions {
   const Board* board;
   bool checksum = true;  // whether the loader holds the programs against theirs
-  std::span<const TensorFileImage> tensor_files =
+  std::span<const PtdFile> tensor_files =
       {};  // constants outside of the programs (.ptd), searched in this order
 };
 
@@ -46,7 +46,7 @@ inline constexpr std::string_view kFirmwareTemplates = "device/runtime/ports/pro
 // kPteMissingMethod; kFirmwareBoard, where two programs have one name, a payload is not for the
 // target, int8 kernels are for another core than the board's, or arenas, states, programs and
 // constants are larger than its memory; those of loading a program.
-Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareProgram> programs,
+Result<std::vector<FirmwareFile>> make_firmware(std::span<const FirmwareInput> programs,
                                                 const FirmwareOptions& options);
 
 }  // namespace dtr

@@ -68,7 +68,7 @@ class ProjectFolder {
     }
   }
 
-  Status check_nothing_in_the_way(std::span<const FirmwareFile> files) const {
+  Result<void> check_nothing_in_the_way(std::span<const FirmwareFile> files) const {
     std::vector<std::string> others;
     for (const FirmwareFile& file : files)
       if (const auto there = present(file.path);
@@ -85,7 +85,7 @@ class ProjectFolder {
         "choose another folder, or move them away", {.file = folder_.string()});
   }
 
-  Status put(const std::string& path, const std::string& text) const {
+  Result<void> put(const std::string& path, const std::string& text) const {
     std::error_code error;
     fs::create_directories(at(path).parent_path(), error);
     if (error)
@@ -94,7 +94,7 @@ class ProjectFolder {
     return write_file(at(path).string(), text);
   }
 
-  Status place(const FirmwareFile& file) {
+  Result<void> place(const FirmwareFile& file) {
     const std::optional<uint64_t> there = present(file.path), wrote = recorded(file.path);
     const uint64_t hash = hash_of(file.text);
     after_[file.path] = hash;
@@ -127,7 +127,7 @@ class ProjectFolder {
     }
   }
 
-  Status write_list() const {
+  Result<void> write_list() const {
     std::string text(kListHead);
     for (const auto& [path, hash] : after_) text += fmt::format("{:016x} {}\n", hash, path);
     return put(kWrittenList, text);

@@ -44,9 +44,9 @@ constexpr const char* kProfileNpu =
 
 std::span<const KernelRow> kernel_rows() { return kKernels; }
 
-Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::string name,
+Result<FirmwareModel> FirmwareModel::load(const FirmwareInput& program, std::string name,
                                           std::span<const pte::TensorFile> tensor_files) {
-  FirmwareModel model(*program.image);
+  FirmwareModel model(*program.pte_file);
   model.name_ = std::move(name);
   model.title_ = as_terminal(program.name);  // the firmware prints it
   DTR_TRY(model.read(tensor_files));
@@ -54,29 +54,29 @@ Result<FirmwareModel> FirmwareModel::load(const FirmwareProgram& program, std::s
   return model;
 }
 
-Status FirmwareModel::read(std::span<const pte::TensorFile> tensor_files) {
+Result<void> FirmwareModel::read(std::span<const pte::TensorFile> tensor_files) {
   static runtime::DeuteronContext nothing;  // never called: the program is not prepared
   const runtime::Delegate delegates[] = {runtime::deuteron_delegate(nothing)};
-  DTR_TRY(load_program(*image_, delegates, tensor_files, &program_));
+  DTR_TRY(load_program(*pte_file_, delegates, tensor_files, &program_));
   method_ = program_.method_name(0);
   plan_ = program_.method(method_);
   if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_);
       !status.ok())
-    return tl::unexpected(to_diagnostic(status, image_->path()));
+    return tl::unexpected(to_diagnostic(status, pte_file_->path()));
   if (const auto* instructions = plan_->chains()->Get(0)->instructions())
     steps_ = instructions->size();
-  DTR_ASSIGN(const TargetDescription* target, target_of(*image_));
+  DTR_ASSIGN(const TargetDescription* target, target_of(*pte_file_));
   target_ = npu_of(target);
   if (target != nullptr) core_ = target->cpu.core;
   if (plan_->delegates() == nullptr) return {};
   for (const pte::BackendDelegate* delegate : *plan_->delegates()) {
     simulator::Payload payload;
     const simulator::Fault fault =
-        simulator::decode(target_, image_->file().payload(*delegate), payload);
+        simulator::decode(target_, pte_file_->file().payload(*delegate), payload);
     if (fault.status != npu::Status::kOk)
       return fail(DiagnosticId::kFirmwareBoard,
                   fmt::format("{} (command {})", npu::text(fault.status), fault.command), {},
-                  {.file = image_->path()});
+                  {.file = pte_file_->path()});
     payloads_.push_back(payload.most_copies_in_flight);
     commands_.push_back(payload.header.command_count - 1);  // without its end
   }
@@ -103,7 +103,7 @@ void FirmwareModel::choose_kernels() {
 }
 
 bool FirmwareModel::constants_in_sram() const {
-  const pte::Manifest* manifest = image_->file().manifest();
+  const pte::Manifest* manifest = pte_file_->file().manifest();
   return manifest != nullptr && (manifest->flags & pte::kConstantsInSram) != 0;
 }
 
@@ -165,7 +165,7 @@ std::vector<FirmwareFile> FirmwareModel::files(const FirmwareOptions& options) c
   const size_t planned_bytes = std::accumulate(memory_bytes.begin(), memory_bytes.end(), size_t{0});
   return {
       {name_ + "/program.pte",
-       {reinterpret_cast<const char*>(image_->bytes().data()), image_->bytes().size()}},
+       {reinterpret_cast<const char*>(pte_file_->bytes().data()), pte_file_->bytes().size()}},
       {name_ + "/program.S", fill_template("program.S.in", marks)},
       {name_ + "/model.h",
        fill_template("model.h.in",
@@ -174,7 +174,7 @@ std::vector<FirmwareFile> FirmwareModel::files(const FirmwareOptions& options) c
                       {"TENSORS", tensor_lines("// ")},
                       {"STEPS", fmt::to_string(steps_)},
                       {"EVENTS", fmt::to_string(events())},
-                      {"CHECKSUM", fmt::format("0x{:08x}", trace_program(*image_).checksum)},
+                      {"CHECKSUM", fmt::format("0x{:08x}", trace_source(*pte_file_).checksum)},
                       {"PLANNED", fmt::to_string(planned_bytes)}})},
       {name_ + "/model.cpp", code(options)},
   };

@@ -24,7 +24,7 @@ class FirmwareModel {
  public:
   // Loads the program for its sizes: nothing runs. `name` is its folder and namespace.
   // Errors: those of make_firmware.
-  static Result<FirmwareModel> load(const FirmwareProgram& program, std::string name,
+  static Result<FirmwareModel> load(const FirmwareInput& program, std::string name,
                                     std::span<const pte::TensorFile> tensor_files);
 
   const std::string& name() const { return name_; }
@@ -36,9 +36,9 @@ class FirmwareModel {
   std::span<const KernelRow> kernels() const { return kernels_; }
   // The core that its int8 kernels are for, if it has any.
   std::optional<cortex_m::Core> core() const;
-  const std::string& path() const { return image_->path(); }
+  const std::string& path() const { return pte_file_->path(); }
   // Bytes of the file; of its method's state and its NPU's tables on a core of 32 bits.
-  size_t program_bytes() const { return image_->bytes().size(); }
+  size_t program_bytes() const { return pte_file_->bytes().size(); }
   uint64_t device_state_bytes() const;
   // Bytes of each planned memory.
   std::vector<size_t> memories() const;
@@ -48,16 +48,16 @@ class FirmwareModel {
   std::vector<FirmwareFile> files(const FirmwareOptions& options) const;
 
  private:
-  explicit FirmwareModel(const ProgramImage& image) : image_(&image) {}
+  explicit FirmwareModel(const PteFile& pte_file) : pte_file_(&pte_file) {}
 
-  Status read(std::span<const pte::TensorFile> tensor_files);
+  Result<void> read(std::span<const pte::TensorFile> tensor_files);
   void choose_kernels();
   std::string tensor_lines(std::string_view prefix, bool outputs) const;
   std::string code(const FirmwareOptions& options) const;
   std::string counts() const;
   std::string npu_objects() const;
 
-  const ProgramImage* image_;
+  const PteFile* pte_file_;
   std::string name_, title_;
   runtime::Program program_;
   std::string_view method_;

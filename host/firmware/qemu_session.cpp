@@ -31,9 +31,9 @@ constexpr const char *kInputs = "inputs.bin", *kOutputs = "outputs.bin",
 constexpr auto kBuildLimit = 600s, kRunLimit = 600s;
 
 // By its name, or `qemu` for the one with the core that the program was compiled for.
-Result<const Board*> board_for(std::string_view name, const ProgramImage& image) {
+Result<const Board*> board_for(std::string_view name, const PteFile& pte_file) {
   if (name != "qemu") return resolve_board(name);
-  DTR_ASSIGN(const TargetDescription* target, target_of(image));
+  DTR_ASSIGN(const TargetDescription* target, target_of(pte_file));
   const bool mve = target != nullptr && target->cpu.core == cortex_m::Core::kMve;
   return resolve_board(mve ? "qemu-an547" : "qemu-an505");
 }
@@ -42,7 +42,7 @@ class QemuSession final : public Session {
  public:
   QemuSession(std::unique_ptr<Session> host, const Board& board, TemporaryFolder folder)
       : host_(std::move(host)), board_(board), folder_(std::move(folder)) {
-    const pte::ExecutionPlan& plan = *image().file().program().execution_plan()->Get(0);
+    const pte::ExecutionPlan& plan = *pte_file().file().program().execution_plan()->Get(0);
     for (const int32_t output : *plan.outputs()) {
       const pte::Tensor& tensor =
           *plan.values()->Get(static_cast<uint32_t>(output))->val_as_Tensor();
@@ -55,8 +55,9 @@ class QemuSession final : public Session {
     }
   }
 
-  Status build(uint32_t profile_events) {
-    const FirmwareProgram program{&image(), std::filesystem::path(image().path()).stem().string()};
+  Result<void> build(uint32_t profile_events) {
+    const FirmwareInput program{&pte_file(),
+                                std::filesystem::path(pte_file().path()).stem().string()};
     DTR_ASSIGN(const std::vector<FirmwareFile> files,
                make_firmware({&program, 1}, {.board = &board_, .tensor_files = tensor_files()}));
     DTR_TRY(write_firmware(files, folder_.path()));
@@ -79,8 +80,8 @@ class QemuSession final : public Session {
   }
 
   const Graph& signature() const override { return host_->signature(); }
-  const ProgramImage& image() const override { return host_->image(); }
-  std::span<const TensorFileImage> tensor_files() const override { return host_->tensor_files(); }
+  const PteFile& pte_file() const override { return host_->pte_file(); }
+  std::span<const PtdFile> tensor_files() const override { return host_->tensor_files(); }
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats,
                                   const RunHooks& hooks) override {
@@ -107,7 +108,7 @@ class QemuSession final : public Session {
   tl::unexpected<Diagnostic> failed(const std::string& reason, std::string fix,
                                     std::string_view output) const {
     return fail(DiagnosticId::kFirmwareRun, as_terminal(reason) + end_of_output(output),
-                std::move(fix), {.file = image().path()});
+                std::move(fix), {.file = pte_file().path()});
   }
 
   // A program may come from anyone and code of the device may have faults, so the emulated machine
@@ -145,7 +146,7 @@ class QemuSession final : public Session {
   std::string records_path() const { return folder_.path() + "/" + kRecords; }
 
   // The first program's start and its run, as far as the firmware came.
-  Status read_recording(Recording& recording) const {
+  Result<void> read_recording(Recording& recording) const {
     recording = {};
     std::error_code none;
     if (std::filesystem::file_size(records_path(), none) == 0 || none) return {};
@@ -160,7 +161,7 @@ class QemuSession final : public Session {
     return {};
   }
 
-  Status write_inputs(std::span<const TensorView> inputs) {
+  Result<void> write_inputs(std::span<const TensorView> inputs) {
     std::vector<std::byte> bytes;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Type& type = signature().type(signature().inputs()[i]);
@@ -184,7 +185,7 @@ class QemuSession final : public Session {
       if (at + output.bytes().size() > file.bytes().size())
         return fail(DiagnosticId::kFirmwareRun,
                     "the firmware wrote fewer bytes than its outputs have", {},
-                    {.file = image().path()});
+                    {.file = pte_file().path()});
       to_logical(type, file.bytes().data() + at, output.view().data);
       at += output.bytes().size();
       outputs.push_back(std::move(output));
@@ -219,7 +220,7 @@ Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::stri
                                               const std::vector<std::string>& tensor_files,
                                               uint32_t profile_events) {
   DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
-  DTR_ASSIGN(const Board* board, board_for(name, host->image()));
+  DTR_ASSIGN(const Board* board, board_for(name, host->pte_file()));
   DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create_for_build());
   auto session = std::make_unique<QemuSession>(std::move(host), *board, std::move(folder));
   DTR_TRY(session->build(profile_events));

@@ -285,9 +285,9 @@ class Reader {
       trace_.load.events.back().end = trace_.load.events.back().start + metadata.number("load");
     init_ = metadata.has("init") ? std::optional(metadata.number("init")) : std::nullopt;
     if (!metadata.has("program")) return;
-    trace_.program = TraceProgram{.checksum = static_cast<uint32_t>(metadata.number("program", 16)),
-                                  .target = std::string(metadata.text("target")),
-                                  .clock_hz = metadata.number("clock_hz")};
+    trace_.program = TraceSource{.checksum = static_cast<uint32_t>(metadata.number("program", 16)),
+                                 .target = std::string(metadata.text("target")),
+                                 .clock_hz = metadata.number("clock_hz")};
   }
 
   // Clocks of 32 bits wrap, times count from wherever the clock stood, events stand in the order in

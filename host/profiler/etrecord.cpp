@@ -58,8 +58,8 @@ Json step_json(int32_t instruction, int32_t command, const MappedStep& step) {
           {"limit", step.limit},        {"rearranges", step.rearranges}};
 }
 
-Json ours_json(const ProgramImage& image, const OperatorMap& map) {
-  const TraceProgram program = trace_program(image);
+Json ours_json(const PteFile& pte_file, const OperatorMap& map) {
+  const TraceSource program = trace_source(pte_file);
   Json json{{"version", 1},
             {"program", program.checksum},
             {"target", program.target},
@@ -93,13 +93,13 @@ std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& 
   return handles;
 }
 
-Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge,
+Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::EdgeProgram& edge,
                                            std::span<const TensorView> inputs) {
-  if (image.debug_map() == nullptr)
+  if (pte_file.debug_map() == nullptr)
     return fail(DiagnosticId::kNoDebugMap,
                 "a record says what the debug map says and the program has none",
-                "compile without --no-debug-map", {.file = image.path()});
-  const OperatorMap map(*image.debug_map());
+                "compile without --no-debug-map", {.file = pte_file.path()});
+  const OperatorMap map(*pte_file.debug_map());
   Json handles = Json::object(), delegates = Json::object(), outputs = Json::object();
   for (auto at = map.steps().begin(); at != map.steps().end();) {
     const int32_t instruction = at->first.first;
@@ -136,7 +136,7 @@ Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2:
                         Tensor::copy_of(input.dtype, input.shape, {input.data, input.bytes()})});
     writer.add(std::string(kInputs), pt2::to_torch_file(sample));
   }
-  add_text(kOurs, ours_json(image, map).dump());
+  add_text(kOurs, ours_json(pte_file, map).dump());
   return writer.finish();
 }
 
@@ -198,8 +198,8 @@ class EtRecordReader {
   bool read_ours(const Json& json) {
     if (json.at("version") != 1) return false;
     record_.program_ =
-        TraceProgram{integer<uint32_t>(json.at("program")), json.at("target").get<std::string>(),
-                     integer<uint64_t>(json.at("clock_hz"))};
+        TraceSource{integer<uint32_t>(json.at("program")), json.at("target").get<std::string>(),
+                    integer<uint64_t>(json.at("clock_hz"))};
     OperatorMap map;
     for (const Json& source : json.at("sources"))
       map.add_source({.name = source.at("name").get<std::string>(),

@@ -25,7 +25,7 @@ std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& 
 
 // `inputs`: one sample, on which the Inspector evaluates the model to compare a run with; empty: it
 // has none. Errors: kNoDebugMap.
-Result<std::vector<std::byte>> to_etrecord(const ProgramImage& image, const pt2::EdgeProgram& edge,
+Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::EdgeProgram& edge,
                                            std::span<const TensorView> inputs = {});
 
 class EtRecord {
@@ -36,7 +36,7 @@ class EtRecord {
                                 ZipLimits limits = {});
 
   // Of the program that it was made with; ExecuTorch's do not say.
-  const std::optional<TraceProgram>& program() const { return program_; }
+  const std::optional<TraceSource>& program() const { return program_; }
   // What the events of `trace` stand for: ExecuTorch's delegates may name their events, and the
   // trace says which number has which name.
   OperatorMap operators(const Trace& trace) const;
@@ -46,7 +46,7 @@ class EtRecord {
   // Sources by the id of an event: "5", "Convolution #1".
   using Delegate = std::map<std::string, std::vector<uint32_t>, std::less<>>;
 
-  std::optional<TraceProgram> program_;
+  std::optional<TraceSource> program_;
   std::optional<OperatorMap> ours_;
   std::vector<SourceOp> sources_;
   std::map<int32_t, std::vector<uint32_t>> calls_;  // sources by instruction

@@ -42,9 +42,9 @@ bool shares(const pte::DebugOrigin& origin, const std::vector<uint32_t>& sources
          });
 }
 
-Channels channels(const ProgramImage* image, const ProfileRow& row) {
+Channels channels(const PteFile* pte_file, const ProfileRow& row) {
   Channels found;
-  const pte::DebugMap* map = image == nullptr ? nullptr : image->debug_map();
+  const pte::DebugMap* map = pte_file == nullptr ? nullptr : pte_file->debug_map();
   if (map == nullptr || map->tensors() == nullptr) return found;
   for (const pte::DebugTensor* tensor : *map->tensors()) {
     const bool made_here = shares(*tensor->origin(), row.sources);
@@ -61,11 +61,11 @@ Channels channels(const ProgramImage* image, const ProfileRow& row) {
 
 class Explainer {
  public:
-  Explainer(const Profile& profile, const ProfileRow& row, const ProgramImage* image)
-      : profile_(profile), row_(row), image_(image) {}
+  Explainer(const Profile& profile, const ProfileRow& row, const PteFile* pte_file)
+      : profile_(profile), row_(row), pte_file_(pte_file) {}
 
   Explanation run() {
-    const Spent& spent = row_.spent;
+    const CycleBreakdown& spent = row_.spent;
     says_.costs = fmt::format("{} cycles, {} of the run", with_thousands(spent.total()),
                               percent(share(spent.total(), profile_.total)));
     if (const std::string time = profile_.time(row_); !time.empty())
@@ -183,7 +183,7 @@ class Explainer {
                       profile_.target->npu.macs, profile_.target->npu.macs));
       return;
     }
-    const Channels found = channels(image_, row_);
+    const Channels found = channels(pte_file_, row_);
     say_multiple(found.in, profile_.target->npu.macs, "input channels");
     say_multiple(found.out, profile_.target->npu.pipelines, "output channels");
     if (row_.limited_by == "weight port")
@@ -210,17 +210,17 @@ class Explainer {
 
   const Profile& profile_;
   const ProfileRow& row_;
-  const ProgramImage* image_;
+  const PteFile* pte_file_;
   Explanation says_;
 };
 
 }  // namespace
 
-Explanation explain(const Profile& profile, const ProfileRow& row, const ProgramImage* image) {
-  return Explainer(profile, row, image).run();
+Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file) {
+  return Explainer(profile, row, pte_file).run();
 }
 
-std::string explain_text(const Profile& profile, const ProgramImage* image, const std::string& name,
+std::string explain_text(const Profile& profile, const PteFile* pte_file, const std::string& name,
                          size_t most) {
   std::vector<const ProfileRow*> rows;
   for (const ProfileRow& row : profile.rows)
@@ -230,7 +230,7 @@ std::string explain_text(const Profile& profile, const ProgramImage* image, cons
   std::string text;
   for (size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const ProfileRow& row = *rows[i];
-    const Explanation says = explain(profile, row, image);
+    const Explanation says = explain(profile, row, pte_file);
     text += terminal_format("{}{}{}{}\n  {}\n", row.name,
                             row.module_path.empty() ? "" : "  in " + row.module_path,
                             row.source_line.empty() ? "" : "  at ", row.source_line, says.costs);

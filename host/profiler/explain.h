@@ -15,10 +15,10 @@ struct Explanation {
 };
 
 // `image`: the program, for shapes; may be null. The row must have sources.
-Explanation explain(const Profile& profile, const ProfileRow& row, const ProgramImage* image);
+Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file);
 
 // Every row whose name, operator or module has `name` in it, most cycles first; at most `most`.
-std::string explain_text(const Profile& profile, const ProgramImage* image, const std::string& name,
+std::string explain_text(const Profile& profile, const PteFile* pte_file, const std::string& name,
                          size_t most);
 
 }  // namespace dtr

@@ -151,7 +151,7 @@ Result<std::string> read_addition(const std::string& path, const std::string& in
 
 }  // namespace
 
-Result<std::string> to_html(const Profile& profile, const ProgramImage* image,
+Result<std::string> to_html(const Profile& profile, const PteFile* pte_file,
                             const HtmlAdditions& additions) {
   DTR_ASSIGN(const std::string compile_report,
              read_addition(additions.compile_report, additions.compile_report_text,
@@ -164,7 +164,7 @@ Result<std::string> to_html(const Profile& profile, const ProgramImage* image,
   for (const EmbeddedFile& script : sources.subspan(2)) scripts += script.text;
   return fill(sources[0].text, {{"css", sources[1].text},
                                 {"scripts", scripts},
-                                {"profile", script_json(to_json(profile, image))},
+                                {"profile", script_json(to_json(profile, pte_file))},
                                 {"compile_report", script_json(compile_report)},
                                 {"verify", script_json(verify)}});
 }

@@ -20,7 +20,7 @@ struct HtmlAdditions {
 // `image` may be null, as for to_json. Errors: kFileNotFound; kTraceDamaged for a file that those
 // commands did not write; kReportProgram if it is of another program or target than the profile,
 // or, where that does not say which it is of, has none of its operators.
-Result<std::string> to_html(const Profile& profile, const ProgramImage* image,
+Result<std::string> to_html(const Profile& profile, const PteFile* pte_file,
                             const HtmlAdditions& additions = {});
 
 }  // namespace dtr

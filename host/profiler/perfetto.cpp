@@ -17,8 +17,8 @@ enum Thread : int { kHost = 1, kNpu = 2, kCopy = 3 };
 
 class PerfettoWriter {
  public:
-  PerfettoWriter(const Profile& profile, const ProgramImage* image)
-      : profile_(profile), map_(image == nullptr ? nullptr : image->debug_map()) {
+  PerfettoWriter(const Profile& profile, const PteFile* pte_file)
+      : profile_(profile), map_(pte_file == nullptr ? nullptr : pte_file->debug_map()) {
     // Without a clock a cycle is shown as a nanosecond.
     const uint64_t clock =
         profile.id && profile.id->clock_hz > 0 ? profile.id->clock_hz : 1'000'000'000;
@@ -122,8 +122,8 @@ class PerfettoWriter {
 
 }  // namespace
 
-std::string to_perfetto(const Profile& profile, const ProgramImage* image) {
-  return PerfettoWriter(profile, image).write();
+std::string to_perfetto(const Profile& profile, const PteFile* pte_file) {
+  return PerfettoWriter(profile, pte_file).write();
 }
 
 }  // namespace dtr

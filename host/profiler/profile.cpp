@@ -312,8 +312,8 @@ std::string Profile::time(const ProfileRow& row) const {
                                   : time_text(milliseconds(row.spent.total()), time_error(row));
 }
 
-std::optional<NpuConfiguration> npu_configuration(const ProgramImage& image) {
-  const pte::Manifest* manifest = image.file().manifest();
+std::optional<NpuConfiguration> npu_configuration(const PteFile& pte_file) {
+  const pte::Manifest* manifest = pte_file.file().manifest();
   if (manifest == nullptr) return std::nullopt;
   return NpuConfiguration{.nxp_like = (manifest->flags & pte::kNxpLikeSchedule) != 0,
                           .constants = (manifest->flags & pte::kConstantsInSram) != 0

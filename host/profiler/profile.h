@@ -16,14 +16,14 @@
 namespace dtr {
 
 // Cycles on the host's timeline: they add up to the run.
-struct Spent {
+struct CycleBreakdown {
   uint64_t npu = 0;    // computing
   uint64_t host = 0;   // the host starts calls and copies
   uint64_t stall = 0;  // the host waits for constants from flash
   uint64_t cpu = 0;    // kernels of the Cortex-M
 
   uint64_t total() const { return npu + host + stall + cpu; }
-  Spent& operator+=(const Spent& other) {
+  CycleBreakdown& operator+=(const CycleBreakdown& other) {
     npu += other.npu, host += other.host, stall += other.stall, cpu += other.cpu;
     return *this;
   }
@@ -51,7 +51,7 @@ struct ProfileRow {
   std::string module_path, source_line;
   std::string backend;  // "NPU", "CPU"; both where it needs both
   std::string kernels;  // "Conv2d", "Conv2d x4, Move"
-  Spent spent;
+  CycleBreakdown spent;
   uint64_t copying = 0;  // cycles of the copy engine, beside the rest
   uint64_t added =
       0;  // of `spent`: in what the compiler added, to bring values into another order of bytes
@@ -64,7 +64,7 @@ struct ProfileRow {
 
 struct Profile {
   std::string program;  // path of the .pte, or of the record
-  std::optional<TraceProgram> id;
+  std::optional<TraceSource> id;
   const TargetDescription* target = nullptr;      // null: not known
   std::optional<NpuConfiguration> configuration;  // none: the program is not there to say it
   std::vector<SourceOp> sources;
@@ -98,7 +98,7 @@ struct Profile {
 };
 
 // How the program says that it was compiled, if it was by Deuteron.
-std::optional<NpuConfiguration> npu_configuration(const ProgramImage& image);
+std::optional<NpuConfiguration> npu_configuration(const PteFile& pte_file);
 
 // Shows the last complete run, or the last one. `map` may be empty: then rows are calls.
 Profile make_profile(const Trace& trace, const OperatorMap& map, std::string program);

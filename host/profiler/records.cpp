@@ -12,7 +12,8 @@ namespace {
 using npu::ProfileHeader;
 using npu::ProfileRecord;
 
-Status check(const ProfileHeader& header, size_t bytes_behind, size_t at, const std::string& file) {
+Result<void> check(const ProfileHeader& header, size_t bytes_behind, size_t at,
+                   const std::string& file) {
   const auto damaged = [&](std::string reason) {
     return fail(DiagnosticId::kTraceDamaged, fmt::format("at byte {}: {}", at, reason),
                 "take it from the device again, whole", {.file = file});
@@ -54,15 +55,15 @@ Result<std::vector<ProfileBlock>> parse_blocks(std::span<const std::byte> bytes,
   return blocks;
 }
 
-Result<Trace> read_records(const std::string& path, const ProgramImage& image) {
+Result<Trace> read_records(const std::string& path, const PteFile& pte_file) {
   DTR_ASSIGN(const FileContents file, FileContents::read(path));
   DTR_ASSIGN(const std::vector<ProfileBlock> blocks, parse_blocks(file.bytes(), path));
   Trace trace;
-  trace.program = trace_program(image);
+  trace.program = trace_source(pte_file);
   uint32_t other = 0;
   for (const ProfileBlock& block : blocks) {
     if (block.header.program == trace.program->checksum) {
-      add_records(trace, block.header, block.records, image);
+      add_records(trace, block.header, block.records, pte_file);
     } else {
       other = block.header.program;
     }
@@ -70,8 +71,8 @@ Result<Trace> read_records(const std::string& path, const ProgramImage& image) {
   if (!trace.runs.empty()) return trace;
   if (other != 0)
     return fail(DiagnosticId::kTraceProgram,
-                fmt::format("the records are of program {:08x}, {} is {:08x}", other, image.path(),
-                            trace.program->checksum),
+                fmt::format("the records are of program {:08x}, {} is {:08x}", other,
+                            pte_file.path(), trace.program->checksum),
                 "give the program that is in the image", {.file = path});
   return fail(DiagnosticId::kTraceDamaged, "the file has no run",
               "let the device finish one, then take it again", {.file = path});

@@ -24,6 +24,6 @@ Result<std::vector<ProfileBlock>> parse_blocks(std::span<const std::byte> bytes,
 
 // The blocks of a file that are of this program. Errors: those, kFileNotFound, and kTraceProgram if
 // there is none.
-Result<Trace> read_records(const std::string& path, const ProgramImage& image);
+Result<Trace> read_records(const std::string& path, const PteFile& pte_file);
 
 }  // namespace dtr

@@ -25,9 +25,8 @@ std::string recording_cost(const Profile& profile);
 // lines, and all that is known of both.
 std::string compare_text(const Profile& before, const Profile& after, const ProfileTable& table);
 std::string compare_csv(const Profile& before, const Profile& after, const ProfileTable& table);
-std::string compare_json(const Profile& before, const ProgramImage* before_image,
-                         const Profile& after, const ProgramImage* after_image,
-                         const ProfileTable& table);
+std::string compare_json(const Profile& before, const PteFile* before_image, const Profile& after,
+                         const PteFile* after_image, const ProfileTable& table);
 
 struct ComparedRow {
   std::string name;
@@ -41,15 +40,15 @@ std::vector<ComparedRow> compared_rows(const Profile& before, const Profile& aft
 std::string to_csv(const Profile& profile, const ProfileTable& table);
 // Everything that is known: docs/profiling.md has the fields. `image` may be null: then nothing of
 // memory and tensors.
-std::string to_json(const Profile& profile, const ProgramImage* image);
+std::string to_json(const Profile& profile, const PteFile* pte_file);
 // Chrome's trace event format: tracks for host, NPU and copy engine, flows from the host's calls to
 // the NPU, a counter of SRAM.
-std::string to_perfetto(const Profile& profile, const ProgramImage* image);
+std::string to_perfetto(const Profile& profile, const PteFile* pte_file);
 
 // Whether a row's operator, module or kernels have the text in their names; all rows have the empty
 // one.
 bool matches(const ProfileRow& row, const std::string& filter);
 // Where the totals of a run lie, of all its rows.
-Spent spent(const Profile& profile);
+CycleBreakdown spent(const Profile& profile);
 
 }  // namespace dtr

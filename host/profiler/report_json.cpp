@@ -124,15 +124,15 @@ Json tensor_json(const pte::DebugTensor& tensor) {
 
 }  // namespace
 
-Spent spent(const Profile& profile) {
-  Spent all;
+CycleBreakdown spent(const Profile& profile) {
+  CycleBreakdown all;
   for (const ProfileRow& row : profile.rows) all += row.spent;
   return all;
 }
 
-std::string to_json(const Profile& profile, const ProgramImage* image) {
-  const pte::DebugMap* map = image == nullptr ? nullptr : image->debug_map();
-  const Spent all = spent(profile);
+std::string to_json(const Profile& profile, const PteFile* pte_file) {
+  const pte::DebugMap* map = pte_file == nullptr ? nullptr : pte_file->debug_map();
+  const CycleBreakdown all = spent(profile);
   Json json{{"version", 1}, {"program", profile.program}};
   if (profile.id) {
     json["checksum"] = fmt::format("{:08x}", profile.id->checksum);
@@ -179,10 +179,10 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
   if (profile.cost.events > 0)
     json["recording"] = {
         {"event", profile.cost.event}, {"events", profile.cost.events}, {"run", profile.cost.run}};
-  if (image != nullptr) {
-    if (const pte::Manifest* manifest = image->file().manifest())
+  if (pte_file != nullptr) {
+    if (const pte::Manifest* manifest = pte_file->file().manifest())
       json["flash_bytes"] = manifest->flash_bytes;
-    json["program_bytes"] = image->bytes().size();
+    json["program_bytes"] = pte_file->bytes().size();
   }
   json["sources"] = Json::array();
   for (const SourceOp& source : profile.sources)
@@ -202,9 +202,8 @@ std::string to_json(const Profile& profile, const ProgramImage* image) {
          "\n";  // names of a model may be any bytes
 }
 
-std::string compare_json(const Profile& before, const ProgramImage* before_image,
-                         const Profile& after, const ProgramImage* after_image,
-                         const ProfileTable& table) {
+std::string compare_json(const Profile& before, const PteFile* before_image, const Profile& after,
+                         const PteFile* after_image, const ProfileTable& table) {
   Json rows = Json::array();
   for (const ComparedRow& row : compared_rows(before, after, table))
     rows.push_back({{"name", row.name},

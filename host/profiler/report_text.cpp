@@ -44,7 +44,7 @@ std::vector<std::string> modules_of(const std::string& path, size_t depth) {
 // the row's own.
 std::vector<ProfileRow> by_kernel(const Profile& profile, const ProfileTable& table) {
   std::map<std::string, ProfileRow> groups;
-  Spent seen;
+  CycleBreakdown seen;
   for (const ProfileSpan& span : profile.spans) {
     const ProfileRow& row = profile.rows[span.row];
     if (!matches(row, table.filter)) continue;
@@ -154,7 +154,7 @@ std::string before_run(const Profile& profile) {
 }
 
 std::string totals(const Profile& profile) {
-  const Spent all = spent(profile);
+  const CycleBreakdown all = spent(profile);
   std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
   if (profile.id && profile.id->clock_hz > 0)
     text += fmt::format(" = {}, at {} MHz", profile.time(), profile.id->clock_hz / 1'000'000);

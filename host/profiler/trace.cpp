@@ -17,9 +17,9 @@ using npu::ProfileEvent;
 
 class RunDecoder {
  public:
-  RunDecoder(const ProgramImage& image, npu::ProfileUnit unit)
-      : image_(image), plan_(*image.file().program().execution_plan()->Get(0)) {
-    const pte::Manifest* manifest = image.file().manifest();
+  RunDecoder(const PteFile& pte_file, npu::ProfileUnit unit)
+      : pte_file_(pte_file), plan_(*pte_file.file().program().execution_plan()->Get(0)) {
+    const pte::Manifest* manifest = pte_file.file().manifest();
     const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
     if (unit != npu::ProfileUnit::kEstimate && target != nullptr &&
         clock_hz(*target) != target->cpu.clock_hz)
@@ -106,7 +106,7 @@ class RunDecoder {
   std::string command_name(const TraceEvent& event) const {
     if (event.kind == ProfileEvent::kCopy) return "Copy";
     if (event.kind == ProfileEvent::kWait) return "Wait";
-    const pte::DebugMap* map = image_.debug_map();
+    const pte::DebugMap* map = pte_file_.debug_map();
     if (map != nullptr && static_cast<uint32_t>(event.instruction) < map->calls()->size())
       if (const auto* steps = map->calls()->Get(static_cast<uint32_t>(event.instruction))->steps())
         for (const pte::DebugStep* step : *steps)
@@ -114,7 +114,7 @@ class RunDecoder {
     return "NPU kernel";
   }
 
-  const ProgramImage& image_;
+  const PteFile& pte_file_;
   const pte::ExecutionPlan& plan_;
   TraceRun run_;
   uint64_t begin_ = 0, delegate_start_ = 0;
@@ -126,12 +126,12 @@ class RunDecoder {
 
 }  // namespace
 
-TraceProgram trace_program(const ProgramImage& image) {
-  TraceProgram program;
-  if (const auto stored = image.file().named_data(pte::kChecksumKey);
+TraceSource trace_source(const PteFile& pte_file) {
+  TraceSource program;
+  if (const auto stored = pte_file.file().named_data(pte::kChecksumKey);
       stored.size() == sizeof program.checksum)
     std::memcpy(&program.checksum, stored.data(), sizeof program.checksum);
-  if (const pte::Manifest* manifest = image.file().manifest()) {
+  if (const pte::Manifest* manifest = pte_file.file().manifest()) {
     program.target = manifest->target;
     if (const TargetDescription* target = find_target(program.target))
       program.clock_hz = clock_hz(*target);
@@ -140,8 +140,8 @@ TraceProgram trace_program(const ProgramImage& image) {
 }
 
 TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost,
-                    const ProgramImage& image, npu::ProfileUnit unit) {
-  return RunDecoder(image, unit).run(records, lost);
+                    const PteFile& pte_file, npu::ProfileUnit unit) {
+  return RunDecoder(pte_file, unit).run(records, lost);
 }
 
 std::string_view Trace::own_unit() const {
@@ -157,7 +157,7 @@ std::string_view Trace::own_unit() const {
 }
 
 void add_records(Trace& trace, const npu::ProfileHeader& header,
-                 std::span<const npu::ProfileRecord> records, const ProgramImage& image,
+                 std::span<const npu::ProfileRecord> records, const PteFile& pte_file,
                  uint64_t own_run) {
   trace.unit = header.unit;
   trace.planned_bytes = header.planned_bytes;
@@ -179,7 +179,7 @@ void add_records(Trace& trace, const npu::ProfileHeader& header,
     }
     return;
   }
-  trace.runs.push_back(decode_run(records, header.lost, image, header.unit));
+  trace.runs.push_back(decode_run(records, header.lost, pte_file, header.unit));
   TraceRun& run = trace.runs.back();
   run.error = static_cast<pte::Error>(header.error);
   if (!run.events.empty() && own_run == 0) own_run = run.events.front().end;

@@ -15,13 +15,13 @@
 namespace dtr {
 
 // Which program a trace belongs to.
-struct TraceProgram {
+struct TraceSource {
   uint32_t checksum = 0;  // of the .pte file
   std::string target;     // "imxrt700"; empty: nothing in the program depends on one
   uint64_t clock_hz = 0;  // cycles a second; 0: not known
-  bool operator==(const TraceProgram&) const = default;
+  bool operator==(const TraceSource&) const = default;
 };
-TraceProgram trace_program(const ProgramImage& image);
+TraceSource trace_source(const PteFile& pte_file);
 
 struct TraceEvent {
   npu::ProfileEvent kind = npu::ProfileEvent::kNone;
@@ -70,7 +70,7 @@ struct RecordingCost {
 };
 
 struct Trace {
-  std::optional<TraceProgram> program;  // what ExecuTorch writes does not say
+  std::optional<TraceSource> program;  // what ExecuTorch writes does not say
   TraceRun load;
   std::vector<TraceRun> runs;
   uint64_t planned_bytes = 0;                           // of memory; 0: not recorded
@@ -86,12 +86,12 @@ struct Trace {
 // The records of one run. They say which events there were, in order; the program says what they
 // are.
 TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost,
-                    const ProgramImage& image, npu::ProfileUnit unit = npu::ProfileUnit::kEstimate);
+                    const PteFile& pte_file, npu::ProfileUnit unit = npu::ProfileUnit::kEstimate);
 
 // Adds a run, or if the records are of a start that. `own_run`: what it took in Trace::own_unit; 0:
 // its times say it.
 void add_records(Trace& trace, const npu::ProfileHeader& header,
-                 std::span<const npu::ProfileRecord> records, const ProgramImage& image,
+                 std::span<const npu::ProfileRecord> records, const PteFile& pte_file,
                  uint64_t own_run = 0);
 
 // One line an event.

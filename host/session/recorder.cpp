@@ -25,7 +25,7 @@ void measure_cost(std::span<const npu::ProfileRecord> records, npu::ProfileHeade
   size_t events = 0;
   const auto start = std::chrono::steady_clock::now();
   for (; events < kLeastEvents; events += records.size())
-    profiler.rehearse(calls, records.size() - calls);
+    profiler.record_and_discard(calls, records.size() - calls);
   const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - start;
   header.cost = static_cast<uint32_t>(taken.count());
   header.cost_events = static_cast<uint32_t>(events);
@@ -35,7 +35,7 @@ void measure_cost(std::span<const npu::ProfileRecord> records, npu::ProfileHeade
 
 TraceRecorder::TraceRecorder(Session& session, size_t events) : session_(session) {
   recording_.buffer.resize(events);
-  trace_.program = trace_program(session.image());
+  trace_.program = trace_source(session.pte_file());
 }
 
 Result<std::vector<Tensor>> TraceRecorder::run(std::span<const TensorView> inputs, RunStats& stats,
@@ -51,8 +51,8 @@ Result<std::vector<Tensor>> TraceRecorder::run(std::span<const TensorView> input
     measure_cost(recording_.records(), header);
     own_run = static_cast<uint64_t>(stats.milliseconds.back() * 1e6);
   }
-  if (trace_.runs.empty()) add_records(trace_, header, recording_.start, session_.image());
-  add_records(trace_, header, recording_.records(), session_.image(), own_run);
+  if (trace_.runs.empty()) add_records(trace_, header, recording_.start, session_.pte_file());
+  add_records(trace_, header, recording_.records(), session_.pte_file(), own_run);
   if (values != nullptr) {
     trace_.runs.back().sample = sample;
     values->finish(trace_.runs.back(),

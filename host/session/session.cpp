@@ -59,23 +59,23 @@ std::string_view missing_kind(pte::Error what) {
 class HostSession final : public Session {
  public:
   // `target`: what the program was compiled for; null: nothing in it depends on a machine.
-  HostSession(ProgramImage image, const TargetDescription* target, const simulator::Kit& kit,
-              std::vector<TensorFileImage> tensor_files)
-      : image_(std::move(image)),
+  HostSession(PteFile pte_file, const TargetDescription* target,
+              const simulator::KernelSet& kernel_set, std::vector<PtdFile> tensor_files)
+      : pte_file_(std::move(pte_file)),
         target_(target),
         tensor_files_(std::move(tensor_files)),
-        simulator_(npu_of(target), kit) {
-    for (const TensorFileImage& file : tensor_files_) opened_.push_back(file.file());
+        simulator_(npu_of(target), kernel_set) {
+    for (const PtdFile& file : tensor_files_) opened_.push_back(file.file());
   }
 
-  Status start() {
+  Result<void> start() {
     context_.driver = simulator_.driver();
     context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
     runtime::Profiler starts(starts_, {[](void*) { return nanoseconds(); }});
     const size_t load = starts.start(npu::ProfileEvent::kLoad);
-    DTR_TRY(load_program(image_, delegates_, opened_, &program_));
+    DTR_TRY(load_program(pte_file_, delegates_, opened_, &program_));
     starts.stop(load);
     const std::string_view method = program_.method_name(0);
     runtime::Method::Requirements need;
@@ -95,8 +95,8 @@ class HostSession final : public Session {
   }
 
   const Graph& signature() const override { return signature_; }
-  const ProgramImage& image() const override { return image_; }
-  std::span<const TensorFileImage> tensor_files() const override { return tensor_files_; }
+  const PteFile& pte_file() const override { return pte_file_; }
+  std::span<const PtdFile> tensor_files() const override { return tensor_files_; }
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats,
                                   const RunHooks& hooks) override {
@@ -138,30 +138,30 @@ class HostSession final : public Session {
 
  private:
   // What the runtime says, as a diagnostic.
-  Status check(const pte::Status& status) {
+  Result<void> check(const pte::Status& status) {
     if (status.ok()) return {};
-    Diagnostic diagnostic = to_diagnostic(status, image_.path());
+    Diagnostic diagnostic = to_diagnostic(status, pte_file_.path());
     if (context_.report.status != npu::Status::kOk)
       diagnostic.reason += fmt::format(" (command {})", std::exchange(context_.report, {}).command);
     return tl::unexpected(std::move(diagnostic));
   }
 
   // A program that no machine can hold is refused before this one tries.
-  Status check_planned() const {
+  Result<void> check_planned() const {
     const uint64_t most = target_ == nullptr ? INT32_MAX : target_->memory.sram_bytes;
     if (planned_bytes_ <= most) return {};
     return fail(
         DiagnosticId::kRunMemory,
         fmt::format("the program plans {} bytes of memory, {} has {}", planned_bytes_,
                     target_ == nullptr ? "no machine that it can be for" : target_->name, most),
-        "compile a smaller model, or for a target with more memory", {.file = image_.path()});
+        "compile a smaller model, or for a target with more memory", {.file = pte_file_.path()});
   }
-  Status no_memory(uint64_t bytes) const {
+  Result<void> no_memory(uint64_t bytes) const {
     return fail(DiagnosticId::kRunMemory, fmt::format("this machine does not give {} bytes", bytes),
-                "run it where there is more memory", {.file = image_.path()});
+                "run it where there is more memory", {.file = pte_file_.path()});
   }
 
-  Status describe() {
+  Result<void> describe() {
     Rewriter rewriter(signature_);
     const std::vector<std::string> names = io_names(*program_.method(program_.method_name(0)));
     inputs_.resize(method_.input_count());
@@ -170,7 +170,7 @@ class HostSession final : public Session {
       if (tensor == nullptr)
         return fail(DiagnosticId::kPteUnsupported,
                     fmt::format("input {} of the program is not a tensor", i), {},
-                    {.file = image_.path()});
+                    {.file = pte_file_.path()});
       DTR_TRY(check_order(*tensor, "input", i));
       rewriter.add_input(type_of(*tensor),
                          names[i].empty() ? fmt::format("input_{}", i) : names[i]);
@@ -181,24 +181,25 @@ class HostSession final : public Session {
       if (tensor == nullptr)
         return fail(DiagnosticId::kPteUnsupported,
                     fmt::format("output {} of the program is not a tensor", i), {},
-                    {.file = image_.path()});
+                    {.file = pte_file_.path()});
       DTR_TRY(check_order(*tensor, "output", i));
     }
     return {};
   }
 
   // Types know two layouts; a file may have others.
-  Status check_order(const runtime::Tensor& tensor, std::string_view what, size_t index) const {
+  Result<void> check_order(const runtime::Tensor& tensor, std::string_view what,
+                           size_t index) const {
     const Type type = type_of(tensor);
     const std::vector<int> order = dim_order(type.layout, type.rank());
     if (std::equal(order.begin(), order.end(), tensor.order().begin(), tensor.order().end()))
       return {};
     return fail(DiagnosticId::kPteUnsupported,
                 fmt::format("{} {} is neither contiguous nor channels-last", what, index), {},
-                {.file = image_.path()});
+                {.file = pte_file_.path()});
   }
 
-  Status set_input(size_t index, const TensorView& input) {
+  Result<void> set_input(size_t index, const TensorView& input) {
     const runtime::Tensor& planned = *method_.input_tensor(index);
     const Type& type = signature_.type(signature_.inputs()[index]);
     DTR_TRY(check_input(*this, index, input));
@@ -238,7 +239,7 @@ class HostSession final : public Session {
         std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
   uint64_t kernel_cycles(uint32_t instruction) const {
-    const pte::DebugMap* map = image_.debug_map();
+    const pte::DebugMap* map = pte_file_.debug_map();
     return map == nullptr ? 0 : map->calls()->Get(instruction)->cycles();
   }
 
@@ -279,9 +280,9 @@ class HostSession final : public Session {
       self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
   }
 
-  ProgramImage image_;
+  PteFile pte_file_;
   const TargetDescription* target_;
-  std::vector<TensorFileImage> tensor_files_;
+  std::vector<PtdFile> tensor_files_;
   std::vector<pte::TensorFile> opened_;
   simulator::HostSimulator simulator_;
   runtime::DeuteronContext context_;
@@ -308,28 +309,29 @@ class HostSession final : public Session {
 
 namespace {
 
-Result<std::unique_ptr<Session>> start(ProgramImage image, const simulator::Kit& kit,
-                                       std::vector<TensorFileImage> tensor_files = {}) {
-  DTR_ASSIGN(const TargetDescription* target, target_of(image));
-  auto session =
-      std::make_unique<HostSession>(std::move(image), target, kit, std::move(tensor_files));
+Result<std::unique_ptr<Session>> start(PteFile pte_file, const simulator::KernelSet& kernel_set,
+                                       std::vector<PtdFile> tensor_files = {}) {
+  DTR_ASSIGN(const TargetDescription* target, target_of(pte_file));
+  auto session = std::make_unique<HostSession>(std::move(pte_file), target, kernel_set,
+                                               std::move(tensor_files));
   DTR_TRY(session->start());
   return session;
 }
 
 }  // namespace
 
-Status check_input(const Session& session, size_t index, const TensorView& input) {
+Result<void> check_input(const Session& session, size_t index, const TensorView& input) {
   const Type& type = session.signature().type(session.signature().inputs()[index]);
   if (input.dtype == type.dtype && input.shape == type.shape) return {};
   return fail(DiagnosticId::kRunInput,
               fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype),
                           to_string(input.shape), name(type.dtype), to_string(type.shape)),
-              "give data of the program's shape and dtype", {.file = session.image().path()});
+              "give data of the program's shape and dtype", {.file = session.pte_file().path()});
 }
 
-Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
-                    std::span<const pte::TensorFile> tensor_files, runtime::Program* program) {
+Result<void> load_program(const PteFile& pte_file, runtime::DelegateTable delegates,
+                          std::span<const pte::TensorFile> tensor_files,
+                          runtime::Program* program) {
   std::string missing;
   const runtime::LoadOptions options{
       .kernels = dtr_host_environment()->options.kernels,
@@ -343,35 +345,36 @@ Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
                                     overload.empty() ? "" : ".", overload);
           },
       .context = &missing};
-  if (const pte::Status status = runtime::Program::load(image.bytes(), options, program);
+  if (const pte::Status status = runtime::Program::load(pte_file.bytes(), options, program);
       !status.ok()) {
-    Diagnostic diagnostic = to_diagnostic(status, image.path());
+    Diagnostic diagnostic = to_diagnostic(status, pte_file.path());
     if (!missing.empty()) diagnostic.reason += ":" + missing;
     return tl::unexpected(std::move(diagnostic));
   }
   if (program->method_count() == 0)
     return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {},
-                {.file = image.path()});
+                {.file = pte_file.path()});
   return {};
 }
 
 Result<std::unique_ptr<Session>> Session::open(const std::string& path,
                                                const std::vector<std::string>& tensor_files) {
-  DTR_ASSIGN(ProgramImage image, ProgramImage::open(path));
-  DTR_ASSIGN(std::vector<TensorFileImage> opened, open_tensor_files(tensor_files));
-  return start(std::move(image), simulator::best_kit(), std::move(opened));
+  DTR_ASSIGN(PteFile pte_file, PteFile::open(path));
+  DTR_ASSIGN(std::vector<PtdFile> opened, open_tensor_files(tensor_files));
+  return start(std::move(pte_file), simulator::best_kernel_set(), std::move(opened));
 }
 
 Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes,
-                                               const std::string& file, const simulator::Kit& kit,
+                                               const std::string& file,
+                                               const simulator::KernelSet& kernel_set,
                                                std::span<const std::byte> tensor_file) {
-  DTR_ASSIGN(ProgramImage image, ProgramImage::parse(bytes, file));
-  std::vector<TensorFileImage> opened;
+  DTR_ASSIGN(PteFile pte_file, PteFile::parse(bytes, file));
+  std::vector<PtdFile> opened;
   if (!tensor_file.empty()) {
-    DTR_ASSIGN(TensorFileImage held, TensorFileImage::parse(tensor_file, file));
+    DTR_ASSIGN(PtdFile held, PtdFile::parse(tensor_file, file));
     opened.push_back(std::move(held));
   }
-  return start(std::move(image), kit, std::move(opened));
+  return start(std::move(pte_file), kernel_set, std::move(opened));
 }
 
 }  // namespace dtr

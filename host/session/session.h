@@ -13,7 +13,7 @@
 #include "device/npu/driver.h"
 #include "device/npu/profile.h"
 #include "device/runtime/method.h"
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 
 namespace dtr {
 
@@ -52,8 +52,8 @@ struct RunHooks {
 // Loads an image, whose checksum was checked when it was read, with all kernels. The tables must
 // outlive the program. Errors: ids pte-*; the reason names every kernel, delegate and tensor that
 // is missing. kPteMissingMethod, if it has no method.
-Status load_program(const ProgramImage& image, runtime::DelegateTable delegates,
-                    std::span<const pte::TensorFile> tensor_files, runtime::Program* program);
+Result<void> load_program(const PteFile& pte_file, runtime::DelegateTable delegates,
+                          std::span<const pte::TensorFile> tensor_files, runtime::Program* program);
 
 class Session {
  public:
@@ -64,17 +64,17 @@ class Session {
   static Result<std::unique_ptr<Session>> open(const std::string& path,
                                                const std::vector<std::string>& tensor_files = {});
   // The same from memory (copied); `file` names the program in messages. The NPU is simulated with
-  // the kernels of `kit`. `tensor_file`: bytes of a .ptd; none: empty.
-  static Result<std::unique_ptr<Session>> load(std::span<const std::byte> bytes,
-                                               const std::string& file,
-                                               const simulator::Kit& kit = simulator::best_kit(),
-                                               std::span<const std::byte> tensor_file = {});
+  // the kernels of `kernel set`. `tensor_file`: bytes of a .ptd; none: empty.
+  static Result<std::unique_ptr<Session>> load(
+      std::span<const std::byte> bytes, const std::string& file,
+      const simulator::KernelSet& kernel_set = simulator::best_kernel_set(),
+      std::span<const std::byte> tensor_file = {});
   virtual ~Session() = default;
 
   // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.
   virtual const Graph& signature() const = 0;
-  virtual const ProgramImage& image() const = 0;
-  virtual std::span<const TensorFileImage> tensor_files() const = 0;
+  virtual const PteFile& pte_file() const = 0;
+  virtual std::span<const PtdFile> tensor_files() const = 0;
   // One run. `inputs` as the signature's inputs, contiguous in logical order. Adds to `stats`. Not
   // thread-safe: one session a thread.
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
@@ -83,6 +83,6 @@ class Session {
 };
 
 // kRunInput, if dtype or shape are not those of the signature's input.
-Status check_input(const Session& session, size_t index, const TensorView& input);
+Result<void> check_input(const Session& session, size_t index, const TensorView& input);
 
 }  // namespace dtr

@@ -5,12 +5,12 @@
 
 namespace dtr {
 
-Result<ValueRecorder> ValueRecorder::create(const ProgramImage& image) {
-  if (image.debug_map() == nullptr)
+Result<ValueRecorder> ValueRecorder::create(const PteFile& pte_file) {
+  if (pte_file.debug_map() == nullptr)
     return fail(DiagnosticId::kNoDebugMap,
                 "the program has no debug map, so its tensors cannot be found",
-                "compile without --no-debug-map", {.file = image.path()});
-  return ValueRecorder(*image.debug_map());
+                "compile without --no-debug-map", {.file = pte_file.path()});
+  return ValueRecorder(*pte_file.debug_map());
 }
 
 void ValueRecorder::finish(TraceRun& run, std::span<const Tensor> outputs) {

@@ -15,7 +15,7 @@ namespace dtr {
 class ValueRecorder {
  public:
   // Errors: kNoDebugMap. The image must outlive the recorder.
-  static Result<ValueRecorder> create(const ProgramImage& image);
+  static Result<ValueRecorder> create(const PteFile& pte_file);
 
   void watch(RunHooks& hooks) { capture_.watch(hooks); }
   // Puts the values of the run that was watched into `run`. The Inspector compares an event with

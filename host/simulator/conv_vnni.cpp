@@ -56,8 +56,8 @@ struct Rescaler {
   }
 };
 
-// The same for accumulators that are tame: `host/simulator/convolution.h` has the proof.
-struct TameRescaler {
+// The same for accumulators that are cannot_overflow: `host/simulator/convolution.h` has the proof.
+struct RescalerWithoutOverflow {
   __m512i multiplier, multiplier_odd, left_and_one, right, rounding;
   __m128i low, high;
   __mmask16 divides;
@@ -232,8 +232,8 @@ DTR_VNNI void convolve_with(const VnniBlock& block) {
 template <uint32_t kRows, uint32_t kVectors>
 DTR_VNNI void convolve(const VnniBlock& block) {
   if (block.one_rounding) return convolve_with<kRows, kVectors, OneRoundingRescaler>(block);
-  return block.tame ? convolve_with<kRows, kVectors, TameRescaler>(block)
-                    : convolve_with<kRows, kVectors, Rescaler>(block);
+  return block.cannot_overflow ? convolve_with<kRows, kVectors, RescalerWithoutOverflow>(block)
+                               : convolve_with<kRows, kVectors, Rescaler>(block);
 }
 
 }  // namespace

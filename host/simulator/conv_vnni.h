@@ -25,8 +25,8 @@ struct VnniBlock {
   const int32_t* multiplier;
   const int32_t* left_shift;
   const int32_t* right_shift;
-  bool tame, one_rounding;  // as in PackedConvolution
-  const int32_t* rounding;  // if tame
+  bool cannot_overflow, one_rounding;  // as in PackedConvolution
+  const int32_t* rounding;             // if cannot_overflow
   int32_t zero_point, clamp_low, clamp_high;
   int8_t* output;  // of the first position and the block's first channel
   uint32_t output_stride;

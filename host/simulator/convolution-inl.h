@@ -14,7 +14,7 @@
 #include <hwy/highway.h>
 #include "device/simulator/functional.h"
 #include "host/simulator/convolution.h"
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 #include "host/simulator/rescale-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,7 +23,7 @@ namespace HWY_NAMESPACE {
 
 #if !HWY_HAVE_SCALABLE && HWY_TARGET != HWY_SCALAR
 
-const Kit* kit();
+const KernelSet* kernel_set();
 
 constexpr size_t kLanes = hn::MaxLanes(D32());
 
@@ -50,7 +50,8 @@ HWY_INLINE OneRounding one_rounding_at(const PackedConvolution& packed, size_t a
   return {hn::LoadU(d, &packed.multiplier[at]), hn::Add(net, hn::Set(d, 31))};
 }
 
-HWY_INLINE TameRescale tame_rescale_at(const PackedConvolution& packed, size_t at) {
+HWY_INLINE RescaleWithoutOverflow rescale_without_overflow_at(const PackedConvolution& packed,
+                                                              size_t at) {
   const D32 d;
   return {hn::LoadU(d, &packed.multiplier[at]),
           hn::Add(hn::LoadU(d, &packed.left_shift[at]), hn::Set(d, 1)),
@@ -79,7 +80,7 @@ struct Runs {
         values(rows ? w.kernel_width * w.in_channels : w.in_channels),
         count(rows ? w.kernel_height : w.kernel_height * w.kernel_width),
         pairs((values + 1) / 2) {}
-  size_t offset(const Plan& plan, uint32_t run) const {
+  size_t offset(const ConvolutionPlan& plan, uint32_t run) const {
     return rows ? plan.tap_offset(run, 0)
                 : plan.tap_offset(run / plan.window.kernel_width, run % plan.window.kernel_width);
   }
@@ -117,7 +118,7 @@ void pack_dense(const npu::Target& target, const Command& command, const int8_t*
 }
 
 struct Tile {
-  const Plan& plan;
+  const ConvolutionPlan& plan;
   const Runs& runs;
   const PackedConvolution& packed;
   const Limit& limit;
@@ -194,8 +195,8 @@ HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) 
                    out_channels - at,
                    tile.output + tile.existing(first + m) * tile.output_stride + at);
     };
-    if (tile.packed.tame) {
-      const TameRescale rescale = tame_rescale_at(tile.packed, at);
+    if (tile.packed.cannot_overflow) {
+      const RescaleWithoutOverflow rescale = rescale_without_overflow_at(tile.packed, at);
       finish([&](V32 sum) HWY_ATTR { return tile.limit.clamp(rescale(sum)); });
     } else if (tile.packed.one_rounding) {
       const OneRounding rescale = one_rounding_at(tile.packed, at);
@@ -209,20 +210,20 @@ HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) 
 
 template <class Command>
 void convolve(const Call& call, const Command& command, const ConvolutionMemory& memory) {
-  auto& context = *static_cast<KitContext*>(call.context);
+  auto& context = *static_cast<KernelSetContext*>(call.context);
   const PackedConvolution* packed = context.packed[call.command];
   if (packed == nullptr) {
     pack_dense(call.target, command, memory.weights, memory.parameters, context.packed_now);
     packed = &context.packed_now;
   }
   if (!packed->usable) return run_plain(call, command, memory);
-  const Plan& plan = packed->plan;
+  const ConvolutionPlan& plan = packed->plan;
   const npu::Window& w = plan.window;
   const Runs runs(w);
   const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high,
                     command.epilogue.zero_point_out};
-  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan,
-                           false);
+  const BandOutput outputs(kernel_set()->kernels, call, command.window, command.epilogue, memory,
+                           plan, false);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
@@ -291,7 +292,7 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
           static_cast<uint32_t>(std::abs(weights[depthwise_weight_index(target, w, channel, tap)]));
   PackedConvolution plain;
   pack_parameters(target, w, command.epilogue, parameters, magnitudes, w.out_channels, plain);
-  packed.tame = plain.tame;
+  packed.cannot_overflow = plain.cannot_overflow;
   packed.one_rounding = plain.one_rounding;
   constexpr AlignedVector<int32_t> PackedConvolution::*kLists[] = {
       &PackedConvolution::bias,       &PackedConvolution::multiplier,
@@ -315,7 +316,7 @@ inline void pack_depthwise(const npu::Target& target, const npu::Depthwise& comm
       }
 }
 
-enum class Rounding : uint8_t { kTame, kTwice, kOnce };
+enum class Rounding : uint8_t { kCannotOverflow, kTwice, kOnce };
 
 // `length` values from `input`, whose channels start at the first block.
 template <Rounding kRounding>
@@ -339,9 +340,9 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
       high =
           multiply_pairs(hn::InterleaveUpper(d16, a, b), hn::Load(d16, weights + kRunLanes), high);
     }
-    if constexpr (kRounding == Rounding::kTame) {
-      low = tame_rescale_at(packed, parameter)(low);
-      high = tame_rescale_at(packed, parameter + kLanes)(high);
+    if constexpr (kRounding == Rounding::kCannotOverflow) {
+      low = rescale_without_overflow_at(packed, parameter)(low);
+      high = rescale_without_overflow_at(packed, parameter + kLanes)(high);
     } else if constexpr (kRounding == Rounding::kOnce) {
       low = one_rounding_at(packed, parameter)(low, limit);
       high = one_rounding_at(packed, parameter + kLanes)(high, limit);
@@ -350,7 +351,7 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
       high = limit(rescale_at(packed, parameter + kLanes)(high));
     }
     auto bytes = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, low, high));
-    if constexpr (kRounding == Rounding::kTame)
+    if constexpr (kRounding == Rounding::kCannotOverflow)
       bytes = hn::Min(hn::Max(bytes, hn::Set(d8, static_cast<int8_t>(limit.clamp_low))),
                       hn::Set(d8, static_cast<int8_t>(limit.clamp_high)));
     if (at + kRunLanes <= length) {
@@ -367,14 +368,14 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
 inline void depthwise(const Call& call, const npu::Depthwise& command,
                       const ConvolutionMemory& memory) {
   if (is_dense(command)) return convolve(call, command, memory);
-  auto& context = *static_cast<KitContext*>(call.context);
+  auto& context = *static_cast<KernelSetContext*>(call.context);
   const PackedConvolution* packed = context.packed[call.command];
   if (packed == nullptr) {
     pack_depthwise(call.target, command, memory.weights, memory.parameters, context.packed_now);
     packed = &context.packed_now;
   }
   if (!packed->usable) return run_plain(call, command, memory);
-  const Plan& plan = packed->plan;
+  const ConvolutionPlan& plan = packed->plan;
   const npu::Window& w = plan.window;
   const RunLength run(w);
   std::vector<uint32_t> taps;  // an even number; the weights of the last one may be 0
@@ -386,11 +387,11 @@ inline void depthwise(const Call& call, const npu::Depthwise& command,
   const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high,
                     command.epilogue.zero_point_out};
   const size_t row_elements = size_t{w.out_width} * w.out_channels;
-  const BandOutput outputs(kit()->kernels, call, command.window, command.epilogue, memory, plan,
-                           true);
-  const auto run_values = packed->tame           ? depthwise_run<Rounding::kTame>
-                          : packed->one_rounding ? depthwise_run<Rounding::kOnce>
-                                                 : depthwise_run<Rounding::kTwice>;
+  const BandOutput outputs(kernel_set()->kernels, call, command.window, command.epilogue, memory,
+                           plan, true);
+  const auto run_values = packed->cannot_overflow ? depthwise_run<Rounding::kCannotOverflow>
+                          : packed->one_rounding  ? depthwise_run<Rounding::kOnce>
+                                                  : depthwise_run<Rounding::kTwice>;
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {

@@ -16,7 +16,7 @@ void pack_parameters(const npu::Target& target, const npu::Window& window,
                                        &packed.right_shift, &packed.rounding, &packed.sign_mask})
     list->assign(count, 0);
   packed.one_rounding = (epilogue.flags & npu::kOneRounding) != 0;
-  packed.tame = !packed.one_rounding;
+  packed.cannot_overflow = !packed.one_rounding;
   for (uint32_t channel = 0; channel < window.out_channels; ++channel) {
     const int32_t shift = from.shift(channel);
     const int32_t left = shift > 0 ? shift : 0, right = shift > 0 ? 0 : -shift;
@@ -28,7 +28,7 @@ void pack_parameters(const npu::Target& target, const npu::Window& window,
     const uint64_t bound =
         static_cast<uint64_t>(std::abs(int64_t{bias})) + 128 * uint64_t{magnitudes[channel]};
     if (right > kMostRight || bound << (left + 1) > INT32_MAX) {
-      packed.tame = false;
+      packed.cannot_overflow = false;
       continue;
     }
     packed.rounding[channel] =
@@ -71,7 +71,7 @@ bool evenly_spaced(const npu::Strides& strides, const npu::Window& w, bool acros
 
 BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Window& window,
                        const npu::Epilogue& epilogue, const ConvolutionMemory& memory,
-                       const Plan& plan, bool dense)
+                       const ConvolutionPlan& plan, bool dense)
     : kernels_(kernels),
       call_(call),
       window_(window),
@@ -82,7 +82,7 @@ BandOutput::BandOutput(const Kernels& kernels, const Call& call, const npu::Wind
                              plan.window.out_height != window.out_height ||
                                  plan.window.batch != window.batch) ||
               (dense && window.out.pixel != window.out_channels)),
-      buffer_(staged_ ? static_cast<KitContext*>(call.context)
+      buffer_(staged_ ? static_cast<KernelSetContext*>(call.context)
                             ->staging_of(size_t{plan.band_rows} * plan.window.out_width *
                                          window.out_channels)
                       : nullptr) {}

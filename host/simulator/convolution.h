@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 
 namespace dtr::simulator {
 
@@ -47,8 +47,8 @@ class BandOutput {
   // `dense`: the kernel writes only pixels without gaps. Bands that cross rows come from a
   // flattened plan.
   BandOutput(const Kernels& kernels, const Call& call, const npu::Window& window,
-             const npu::Epilogue& epilogue, const ConvolutionMemory& memory, const Plan& plan,
-             bool dense);
+             const npu::Epilogue& epilogue, const ConvolutionMemory& memory,
+             const ConvolutionPlan& plan, bool dense);
   // For the outputs from position `first` on; a pixel's neighbour is pixel_stride() bytes away.
   int8_t* begin(size_t first) const {
     return staged_ ? buffer_ : memory_.output + offset(window_.out, first);

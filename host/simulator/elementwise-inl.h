@@ -14,7 +14,7 @@
 #include "device/numerics/requantize.h"
 #include "device/simulator/functional.h"
 #include "device/simulator/loops.h"
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 #include "host/simulator/rescale-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -15,11 +15,11 @@ using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of
 // Packs each convolution whose weights are constants; calls that share them share the packed form.
 class Packer {
  public:
-  Packer(const Target& target, const Payload& payload, const Kit& kit,
+  Packer(const Target& target, const Payload& payload, const KernelSet& kernel_set,
          std::vector<std::unique_ptr<PackedConvolution>>& store,
          std::vector<const PackedConvolution*>& packed)
       : target_(target),
-        kit_(kit),
+        kernel_set_(kernel_set),
         constants_(payload.constants().data()),
         staged_(staged_operands(target, payload)),
         store_(store),
@@ -28,10 +28,10 @@ class Packer {
   }
 
   Status operator()(uint32_t index, const Conv2d& command) {
-    return pack(kit_.pack_conv2d, index, command);
+    return pack(kernel_set_.pack_conv2d, index, command);
   }
   Status operator()(uint32_t index, const Depthwise& command) {
-    return pack(kit_.pack_depthwise, index, command);
+    return pack(kernel_set_.pack_depthwise, index, command);
   }
   template <class Command>
   Status operator()(uint32_t, const Command&) {
@@ -59,7 +59,7 @@ class Packer {
   }
 
   const Target& target_;
-  const Kit& kit_;
+  const KernelSet& kernel_set_;
   const std::byte* constants_;
   std::vector<std::optional<StagedOperands>> staged_;
   std::vector<std::unique_ptr<PackedConvolution>>& store_;
@@ -80,21 +80,23 @@ Report refused(const Fault& fault) {
 struct HostSimulator::Prepared {
   Payload payload;
   std::vector<std::unique_ptr<PackedConvolution>> store;
-  KitContext context;
+  KernelSetContext context;
   std::vector<uint64_t> arrivals;
   // The last layout of regions and what the watch said of it.
   std::optional<RegionLayout> layout;
   Fault watched;
 };
 
-HostSimulator::HostSimulator(const Target& target, const Kit& kit) : target_(target), kit_(kit) {}
+HostSimulator::HostSimulator(const Target& target, const KernelSet& kernel_set)
+    : target_(target), kernel_set_(kernel_set) {}
 HostSimulator::~HostSimulator() = default;
 
 Fault HostSimulator::prepare(std::span<const std::byte> payload, uint32_t& handle) {
   auto made = std::make_unique<Prepared>();
   if (const Fault fault = decode(target_, payload, made->payload); fault.status != Status::kOk)
     return fault;
-  visit(made->payload, Packer(target_, made->payload, kit_, made->store, made->context.packed));
+  visit(made->payload,
+        Packer(target_, made->payload, kernel_set_, made->store, made->context.packed));
   made->arrivals.resize(made->payload.most_copies_in_flight);
   handle = 0;
   while (handle < programs_.size() && programs_[handle] != nullptr) ++handle;
@@ -116,7 +118,7 @@ Report HostSimulator::run(uint32_t handle, std::span<const Buffer> operands, Buf
     program.layout = std::move(layout);
   }
   if (program.watched.status != Status::kOk) return refused(program.watched);
-  return execute(target_, program.payload, operands, scratch, kit_.kernels, &program.context,
+  return execute(target_, program.payload, operands, scratch, kernel_set_.kernels, &program.context,
                  program.arrivals, sink);
 }
 

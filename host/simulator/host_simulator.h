@@ -13,13 +13,14 @@
 #include "device/npu/target.h"
 #include "device/simulator/decoder.h"
 #include "device/simulator/simulator.h"
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 
 namespace dtr::simulator {
 
 class HostSimulator {
  public:
-  explicit HostSimulator(const npu::Target& target, const Kit& kit = best_kit());
+  explicit HostSimulator(const npu::Target& target,
+                         const KernelSet& kernel_set = best_kernel_set());
   ~HostSimulator();
   HostSimulator(const HostSimulator&) = delete;
   HostSimulator& operator=(const HostSimulator&) = delete;
@@ -40,7 +41,7 @@ class HostSimulator {
  private:
   struct Prepared;
   npu::Target target_;
-  const Kit& kit_;
+  const KernelSet& kernel_set_;
   std::vector<std::unique_ptr<Prepared>> programs_;
 };
 

@@ -169,7 +169,7 @@ class Lines {
     if (c.kind == ReduceKind::kSum || c.kind == ReduceKind::kSumOfBytes)
       text += fmt::format(" zero_points={},{} rescale={}", c.zero_point_in, c.zero_point_out,
                           rescale(c.rescale));
-    if (gives_index(c.kind)) text += fmt::format(" index_bytes={}", c.index_bytes);
+    if (returns_index(c.kind)) text += fmt::format(" index_bytes={}", c.index_bytes);
     return call(index, c, text);
   }
   Status operator()(uint32_t index, const Gather& c) {

@@ -16,7 +16,7 @@
 
 #include <hwy/highway.h>
 #include "device/simulator/functional.h"
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 #include "host/simulator/rescale-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,7 +30,7 @@ class MatmulLoops {
   MatmulLoops(const Call& call, const npu::Matmul& command, const MatmulMemory& memory)
       : command_(command),
         memory_(memory),
-        context_(*static_cast<KitContext*>(call.context)),
+        context_(*static_cast<KernelSetContext*>(call.context)),
         pairs_((command.inner + 1) / 2),
         padded_columns_((command.columns + kLanes - 1) / kLanes * kLanes),
         rescale_{hn::Set(D32(), command.rescale.multiplier),
@@ -131,7 +131,7 @@ class MatmulLoops {
 
   const npu::Matmul& command_;
   const MatmulMemory& memory_;
-  KitContext& context_;
+  KernelSetContext& context_;
   uint32_t pairs_, padded_columns_;
   Rescale rescale_;
   Limit limit_;

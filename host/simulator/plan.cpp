@@ -30,7 +30,7 @@ Window flattened(const Window& w) {
 }  // namespace
 
 bool make_plan(const Window& window, int32_t pad_value, uint32_t element_bytes, bool depthwise,
-               Plan& plan) {
+               ConvolutionPlan& plan) {
   plan = {};
   plan.window = flattened(window);
   const Window& w = plan.window;
@@ -65,8 +65,8 @@ bool make_plan(const Window& window, int32_t pad_value, uint32_t element_bytes, 
   return true;
 }
 
-void Plan::load_band(const int8_t* input, uint32_t image, uint32_t first_row, uint32_t rows,
-                     Convert convert, std::byte* band) const {
+void ConvolutionPlan::load_band(const int8_t* input, uint32_t image, uint32_t first_row,
+                                uint32_t rows, Convert convert, std::byte* band) const {
   const Window& w = window;
   const size_t c = w.in_channels;
   const int8_t* from = input + size_t{image} * w.in.batch;

@@ -34,7 +34,7 @@ using AlignedVector = std::vector<T, CacheAligned<T>>;
 // Copies `count` int8 values to the band's element type.
 using Convert = void (*)(const int8_t* from, void* to, size_t count);
 
-struct Plan {
+struct ConvolutionPlan {
   npu::Window
       window{};  // a pointwise convolution of evenly spaced pixels is taken as one column of them
   uint32_t element_bytes = 1;  // of the band's values
@@ -69,6 +69,6 @@ struct Plan {
 // false where the padded input would be out of proportion: then only the plain loops are safe with
 // memory.
 bool make_plan(const npu::Window& window, int32_t pad_value, uint32_t element_bytes, bool depthwise,
-               Plan& plan);
+               ConvolutionPlan& plan);
 
 }  // namespace dtr::simulator

@@ -53,9 +53,9 @@ struct Rescale {
   }
 };
 
-// The same plus the output's zero point for accumulators that are tame:
+// The same plus the output's zero point for accumulators that are cannot_overflow:
 // `host/simulator/convolution.h` has the proof.
-struct TameRescale {
+struct RescaleWithoutOverflow {
   V32 multiplier, left_and_one, right, rounding, sign_mask;
 
   HWY_INLINE V32 operator()(V32 value) const {

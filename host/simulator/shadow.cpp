@@ -132,7 +132,7 @@ class Watch {
           {command.right_inner_stride, command.right_column_stride});
     if (status == Status::kOk && (command.flags & kWithTable) != 0)
       status = readable(command.table.region, range(command.table, 256));
-    return status == Status::kOk ? write_apart(accesses(target_, command)) : status;
+    return status == Status::kOk ? write_disjoint(accesses(target_, command)) : status;
   }
   Status operator()(uint32_t, const Lookup& command) {
     Status status = readable(command.table.region, range(command.table, 256));
@@ -155,7 +155,7 @@ class Watch {
       for_runs(input, [&](const Range& run) {
         if (status == Status::kOk) status = readable(input.address.region, run);
       });
-    return status == Status::kOk ? write_apart(touched) : status;
+    return status == Status::kOk ? write_disjoint(touched) : status;
   }
 
  private:
@@ -166,11 +166,11 @@ class Watch {
       const auto distance =
           static_cast<int64_t>(range(output).first) - static_cast<int64_t>(range(input).first);
       const bool same = input.in_place && distance == 0 && same_box(input, output);
-      if (!same && !apart(input, output, distance)) return Status::kBadArgument;
+      if (!same && !disjoint(input, output, distance)) return Status::kBadArgument;
     }
     return Status::kOk;
   }
-  Status write_apart(const Accesses& touched) {
+  Status write_disjoint(const Accesses& touched) {
     const Access& output = touched.list[touched.count - 1];
     Status status = check_apart(touched);
     for_runs(output, [&](const Range& run) {

@@ -59,7 +59,7 @@ inline void reduce(const Call& call, const npu::Reduce& command, const int8_t* i
                    int8_t* output) {
   constexpr uint32_t kInner = npu::kMoveRank - 1;
   constexpr uint32_t kBlock = 256;
-  if (command.kind == npu::ReduceKind::kSumOfBytes || npu::gives_index(command.kind))
+  if (command.kind == npu::ReduceKind::kSumOfBytes || npu::returns_index(command.kind))
     return kPlainKernels.reduce(call, command, input, output);
   const numerics::Range range{command.clamp_low, command.clamp_high};
   uint32_t index[npu::kMoveRank] = {};

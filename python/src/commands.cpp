@@ -133,7 +133,7 @@ std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors) {
     };
     handle->pte = read(source);
     if (outside.given) handle->tensors = read(outside);
-    take(handle->input().image());
+    take(handle->input().pte_file());
     return handle;
   });
 }
@@ -150,7 +150,7 @@ std::unique_ptr<ProgramHandle> restore(const std::string& name, nb::bytes pte, n
   handle->report_json = report_json;
   handle->report_text = report_text;
   handle->placement_json = placement;
-  take(handle->input().image());
+  take(handle->input().pte_file());
   return handle;
 }
 
@@ -234,7 +234,7 @@ nb::tuple prepare(nb::handle model, const std::string& target, nb::handle loader
     const std::span<const std::byte> bytes = file ? file->bytes() : source.bytes();
     const FileKind kind = kind_of(bytes);
     take(check_trainable(kind, source.name));
-    Program program = take(parse_model(bytes, kind, source.name));
+    Module program = take(parse_model(bytes, kind, source.name));
     std::optional<Samples> samples;
     if (arrays.given())
       samples = take(arrays.bind(running, program.forward()));
@@ -312,7 +312,7 @@ void bind_commands(nb::module_& module) {
     return python::to_python(work([&](Work&) {
       const Graph& signature = lease.get().signature();
       return take(read_tensors(
-          path, [&](std::string_view array) { return Samples::wants(signature, array); }));
+          path, [&](std::string_view array) { return Samples::is_input_array(signature, array); }));
     }));
   });
   module.def("write", [](const std::string& path, nb::handle content) {

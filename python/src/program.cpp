@@ -29,9 +29,9 @@ struct ProfileHandle {
   Trace trace;
   Profile profile;
   const ProgramHandle* program = nullptr;  // null: `image` is the program, or there is none
-  std::optional<ProgramImage> image;
+  std::optional<PteFile> pte_file;
   std::vector<std::byte> debug_buffer;
-  const ProgramImage* shown() const { return image ? &*image : nullptr; }
+  const PteFile* shown() const { return pte_file ? &*pte_file : nullptr; }
 };
 
 // What one call of a program gives: the arrays, and what the run cost as JSON.
@@ -69,7 +69,7 @@ RunOutcome run_program(Session& session, const std::vector<NamedTensor>& arrays,
   } else {
     outcome.outputs = stacked(outputs);
   }
-  outcome.stats = stats_json(session.image(), stats, samples.size());
+  outcome.stats = stats_json(session.pte_file(), stats, samples.size());
   return outcome;
 }
 
@@ -115,10 +115,10 @@ nb::tuple verify(ProgramHandle& program, nb::handle against, nb::handle arrays,
   SessionLease lease(program);
   const auto [text, json, good] = work([&](Work&) {
     Session& session = lease.get();
-    const Program read = take(ModelInput{.path = model.name, .bytes = model.bytes()}.read());
+    const Module read = take(ModelInput{.path = model.name, .bytes = model.bytes()}.read());
     const Samples bound = take(DataInput{.path = data, .arrays = tensors}.bind(read.forward()));
     const std::vector<LayerError> layers = take(verify_layers(session, read, bound, samples));
-    return std::tuple(to_text(layers, min_sqnr), to_json(trace_program(session.image()), layers),
+    return std::tuple(to_text(layers, min_sqnr), to_json(trace_source(session.pte_file()), layers),
                       first_bad(layers, min_sqnr) == nullptr);
   });
   return nb::make_tuple(text, json, good);
@@ -139,7 +139,7 @@ std::unique_ptr<ProfileHandle> profile(ProgramHandle& program, nb::handle arrays
       const Samples samples = take(Samples::bind(session.signature(), tensors, data));
       TraceRecorder recorder(session, events);
       std::optional<ValueRecorder> recorded;
-      if (values) recorded.emplace(take(ValueRecorder::create(session.image())));
+      if (values) recorded.emplace(take(ValueRecorder::create(session.pte_file())));
       RunStats stats;
       for (size_t i = 0; i < samples.size(); ++i) {
         take(recorder.run(samples.inputs(i), stats, recorded ? &*recorded : nullptr,
@@ -150,8 +150,8 @@ std::unique_ptr<ProfileHandle> profile(ProgramHandle& program, nb::handle arrays
       }
       handle->trace = recorder.trace();
     }
-    handle->profile = profile_of(handle->trace, session.image());
-    handle->image.emplace(take(program.input().image()));
+    handle->profile = profile_of(handle->trace, session.pte_file());
+    handle->pte_file.emplace(take(program.input().pte_file()));
     handle->program = &program;
     return handle;
   });
@@ -169,15 +169,15 @@ nb::dict write_project(const std::vector<ProgramHandle*>& programs,
                        const std::vector<std::string>& names, const std::string& folder,
                        const std::string& board, bool checksum) {
   const FirmwareChanges changes = work([&](Work&) {
-    std::vector<ProgramImage> images;
-    std::vector<TensorFileImage> tensors;
-    std::vector<FirmwareProgram> rows;
-    images.reserve(programs.size());
+    std::vector<PteFile> pte_files;
+    std::vector<PtdFile> tensors;
+    std::vector<FirmwareInput> rows;
+    pte_files.reserve(programs.size());
     for (size_t i = 0; i < programs.size(); ++i) {
-      images.push_back(take(programs[i]->input().image()));
-      rows.push_back({&images.back(), names[i]});
+      pte_files.push_back(take(programs[i]->input().pte_file()));
+      rows.push_back({&pte_files.back(), names[i]});
       if (!programs[i]->tensors.empty())
-        tensors.push_back(take(TensorFileImage::parse(programs[i]->tensors, names[i] + ".ptd")));
+        tensors.push_back(take(PtdFile::parse(programs[i]->tensors, names[i] + ".ptd")));
     }
     const FirmwareOptions options{
         .board = take(resolve_board(board)), .checksum = checksum, .tensor_files = tensors};
@@ -225,7 +225,7 @@ void bind_program(nb::module_& module) {
       .def("target",
            [](ProgramHandle& self) {
              SessionLease lease(self);
-             return trace_program(lease.get().image()).target;
+             return trace_source(lease.get().pte_file()).target;
            })
       .def("run", &run, nb::arg("arrays"), nb::arg("data"), nb::arg("repeat"),
            nb::arg("progress").none())
@@ -240,7 +240,7 @@ void bind_program(nb::module_& module) {
            })
       .def("describe",
            [](const ProgramHandle& self) {
-             return work([&](Work&) { return describe(take(self.input().image())); });
+             return work([&](Work&) { return describe(take(self.input().pte_file())); });
            })
       .def("save",
            [](const ProgramHandle& self, const std::string& path, const std::string& tensors) {
@@ -280,22 +280,22 @@ void bind_program(nb::module_& module) {
         return compare_json(self.profile, self.shown(), other.profile, other.shown(),
                             table_of(by, "", filter, depth));
       });
-  module.def("read_profile", [](const std::string& path, const std::string& program,
-                                const std::string& record,
-                                const std::vector<std::string>& tensors) {
-    return work([&](Work&) {
-      TracedProfile read = take(read_profile(path, program, record, tensors));
-      auto handle = std::make_unique<ProfileHandle>();
-      handle->trace = std::move(read.trace);
-      handle->profile = std::move(read.profile);
-      if (read.image)
-        handle->image = std::move(read.image);
-      else if (read.session)
-        handle->image.emplace(
-            take(ProgramImage::parse(read.session->image().bytes(), read.session->image().path())));
-      return handle;
-    });
-  });
+  module.def(
+      "read_profile", [](const std::string& path, const std::string& program,
+                         const std::string& record, const std::vector<std::string>& tensors) {
+        return work([&](Work&) {
+          TracedProfile read = take(read_profile(path, program, record, tensors));
+          auto handle = std::make_unique<ProfileHandle>();
+          handle->trace = std::move(read.trace);
+          handle->profile = std::move(read.profile);
+          if (read.pte_file)
+            handle->pte_file = std::move(read.pte_file);
+          else if (read.session)
+            handle->pte_file.emplace(take(
+                PteFile::parse(read.session->pte_file().bytes(), read.session->pte_file().path())));
+          return handle;
+        });
+      });
   module.def("firmware", &write_project, nb::arg("programs"), nb::arg("names"), nb::arg("folder"),
              nb::arg("board"), nb::arg("checksum"));
 }

@@ -33,7 +33,7 @@ T take(Result<T> result) {
   if (!result) throw DiagnosticError(std::move(result.error()));
   return std::move(*result);
 }
-inline void take(Status status) {
+inline void take(Result<void> status) {
   if (!status) throw DiagnosticError(std::move(status.error()));
 }
 

@@ -21,7 +21,7 @@ inline constexpr const char* kAttributionRule =
 
 // `profile` is of a run of the program in `session`, `model` the .pt2 that it was compiled from.
 // Errors: of reading the file.
-Status judge_attribution(const std::filesystem::path& model, const Session& session,
-                         const Profile& profile, Check& check);
+Result<void> judge_attribution(const std::filesystem::path& model, const Session& session,
+                               const Profile& profile, Check& check);
 
 }  // namespace dtr::conformance

@@ -8,21 +8,21 @@
 
 namespace dtr::conformance {
 
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+Result<std::unique_ptr<Built>> build(Module module, const Samples* samples,
                                      const TargetDescription& target) {
-  return build(std::move(program), samples,
+  return build(std::move(module), samples,
                CompileSettings{.target = &target, .weigh_costs = false, .threads = 1});
 }
 
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+Result<std::unique_ptr<Built>> build(Module module, const Samples* samples,
                                      const CompileSettings& settings) {
   CompileSettings with_samples = settings;
   with_samples.samples = samples;
   auto built = std::make_unique<Built>();
-  DTR_ASSIGN(built->compiled, compile_model(std::move(program), with_samples));
+  DTR_ASSIGN(built->compiled, compile_model(std::move(module), with_samples));
   const Compilation& compiled = built->compiled;
-  DTR_ASSIGN(built->session, Session::load(compiled.pte(), compiled.program.file,
-                                           simulator::best_kit(), compiled.tensor_file()));
+  DTR_ASSIGN(built->session, Session::load(compiled.pte(), compiled.module.file,
+                                           simulator::best_kernel_set(), compiled.tensor_file()));
   return built;
 }
 
@@ -35,18 +35,19 @@ void flip_input_layouts(Graph& graph) {
                                      : Layout::kContiguous);
 }
 
-bool LayoutProof::same_cycles() const {
+bool LayoutComparison::same_cycles() const {
   const uint64_t more = std::max(cycles[0], cycles[1]), less = std::min(cycles[0], cycles[1]);
   return (more - less) * 100 <= less;
 }
 
-Result<LayoutProof> prove_layouts(const std::string& model, const Samples& samples, size_t count) {
-  LayoutProof proof;
+Result<LayoutComparison> compare_layouts(const std::string& model, const Samples& samples,
+                                         size_t count) {
+  LayoutComparison proof;
   std::vector<std::vector<Tensor>> outputs;
   for (const size_t flipped : {size_t{0}, size_t{1}}) {
-    DTR_ASSIGN(Program program, read_model(model));
-    if (flipped == 1) flip_input_layouts(program.forward());
-    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(program), &samples));
+    DTR_ASSIGN(Module module, read_model(model));
+    if (flipped == 1) flip_input_layouts(module.forward());
+    DTR_ASSIGN(const std::unique_ptr<Built> built, build(std::move(module), &samples));
     const CompileReport report = compile_report(built->compiled);
     for (const OperatorRow& row : report.operators)
       if (row.kernel == "Move") {

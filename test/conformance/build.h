@@ -16,9 +16,9 @@ struct Built {
 
 // Quantized models as they are, float ones calibrated with `samples`.
 // Everything that can runs on the NPU, even where the CPU would be faster.
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+Result<std::unique_ptr<Built>> build(Module module, const Samples* samples,
                                      const TargetDescription& target = *find_target("imxrt700"));
-Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
+Result<std::unique_ptr<Built>> build(Module module, const Samples* samples,
                                      const CompileSettings& settings);
 
 // Gives every input of rank 3 and more the other layout: what an export with the other strides
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Built>> build(Program program, const Samples* samples,
 void flip_input_layouts(Graph& graph);
 
 // What becomes of a model when its inputs have the other layout.
-struct LayoutProof {
+struct LayoutComparison {
   bool equal = true;            // all outputs of all samples, bit for bit
   uint64_t compared = 0;        // bytes of outputs
   uint64_t cycles[2] = {0, 0};  // of the NPU, as exported and flipped
@@ -37,6 +37,7 @@ struct LayoutProof {
   // Cycles differ by at most 1 %.
   bool same_cycles() const;
 };
-Result<LayoutProof> prove_layouts(const std::string& model, const Samples& samples, size_t count);
+Result<LayoutComparison> compare_layouts(const std::string& model, const Samples& samples,
+                                         size_t count);
 
 }  // namespace dtr::conformance

@@ -100,7 +100,8 @@ class Case {
   Case(const std::filesystem::path& folder, const Sink& sink) : folder_(folder), sink_(sink) {}
 
   void run() {
-    if (const Status read = read_arrays(); !read) return failed({.name = "data"}, read.error());
+    if (const Result<void> read = read_arrays(); !read)
+      return failed({.name = "data"}, read.error());
     post_training_ = std::filesystem::exists(folder_ / "quantized.pt2");
     const char* quantized = post_training_ ? "quantized.pt2" : "qat.pt2";
     own_ = !std::filesystem::exists(folder_ / quantized);
@@ -115,7 +116,7 @@ class Case {
       neutron_ir(part);
     Check placed{.name = "placement"};
     const std::filesystem::path kept = folder_ / "upstream.json";
-    const Status judged = judge_placement(
+    const Result<void> judged = judge_placement(
         own_ && !std::filesystem::exists(kept) ? std::filesystem::path() : kept, reports_, placed);
     if (!judged) return failed(placed, judged.error());
     sink_(placed);
@@ -127,7 +128,7 @@ class Case {
     for (const OpId op : graph.ops()) operators_.emplace(graph.op(op).def->name);
   }
 
-  Status read_arrays() {
+  Result<void> read_arrays() {
     DTR_ASSIGN(calibration_, read_npz(folder_ / "calibration.npz"));
     DTR_ASSIGN(expected_, read_npz(folder_ / "expected.npz"));
     return {};
@@ -151,17 +152,17 @@ class Case {
     std::vector<std::vector<Tensor>> outputs, reference;
   };
   Result<Run> build_and_run(const std::string& file, Check& check) {
-    DTR_ASSIGN(Program program, taken(read_model(folder_ / file), check));
-    const Graph signature = program.forward();
+    DTR_ASSIGN(Module module, taken(read_model(folder_ / file), check));
+    const Graph signature = module.forward();
     DTR_ASSIGN(const Samples samples,
                Samples::bind(signature, calibration_, folder_ / "calibration.npz"));
     note_operators(signature);
     Run run;
-    DTR_ASSIGN(run.built, taken(build(std::move(program), &samples), check));
+    DTR_ASSIGN(run.built, taken(build(std::move(module), &samples), check));
     note_operators(run.built->compiled.quantized);
-    note_operators(run.built->compiled.program.forward());
+    note_operators(run.built->compiled.module.forward());
     const auto reference =
-        make_reference_executor(run.built->compiled.program, run.built->compiled.quantized);
+        make_reference_executor(run.built->compiled.module, run.built->compiled.quantized);
     for (size_t i = 0; i < samples.size(); ++i) {
       DTR_ASSIGN(std::vector<Tensor> out, run.built->session->run(samples.inputs(i)));
       DTR_ASSIGN(std::vector<Tensor> wanted, reference->run(samples.inputs(i)));
@@ -197,10 +198,10 @@ class Case {
     const Result<Trace> trace = record_zeros(*run.built->session);
     if (!trace) return failed({.name = "cycles " + name}, trace.error());
     const Profile profile =
-        make_profile(*trace, OperatorMap(*run.built->session->image().debug_map()), name);
+        make_profile(*trace, OperatorMap(*run.built->session->pte_file().debug_map()), name);
     cycles("cycles " + name, run, profile);
     Check check{.name = "attribution " + name};
-    if (const Status judged =
+    if (const Result<void> judged =
             judge_attribution(folder_ / file, *run.built->session, profile, check);
         !judged)
       return failed(check, judged.error());
@@ -211,7 +212,7 @@ class Case {
   // left of it, and none twice or nowhere.
   void cycles(const std::string& name, const Run& run, const Profile& profile) {
     Check check{.name = name};
-    const Graph& placed = run.built->compiled.program.forward();
+    const Graph& placed = run.built->compiled.module.forward();
     bool left = false;
     for (const OpId op : placed.ops()) left |= !placed.op(op).origin.sources.empty();
     std::map<std::string, uint64_t> rest;
@@ -366,16 +367,16 @@ class Case {
 
   void layouts(const char* model) {
     Check check{.name = fmt::format("layout {}", model)};
-    const Status judged = layouts(folder_ / model, check);
+    const Result<void> judged = layouts(folder_ / model, check);
     if (!judged) check.text = to_text(judged.error());
     sink_(check);
   }
 
-  Status layouts(const std::filesystem::path& model, Check& check) const {
-    DTR_ASSIGN(const Program program, taken(read_model(model), check));
+  Result<void> layouts(const std::filesystem::path& model, Check& check) const {
+    DTR_ASSIGN(const Module module, taken(read_model(model), check));
     DTR_ASSIGN(const Samples samples,
-               Samples::bind(program.forward(), calibration_, folder_ / "calibration.npz"));
-    DTR_ASSIGN(const LayoutProof proof, prove_layouts(model, samples, 2));
+               Samples::bind(module.forward(), calibration_, folder_ / "calibration.npz"));
+    DTR_ASSIGN(const LayoutComparison proof, compare_layouts(model, samples, 2));
     if (proof.compared == 0) {
       check.state = State::kNotCompared;
       check.text = "no outputs or no samples";
@@ -394,7 +395,7 @@ class Case {
 
   void neutron_ir(int part) {
     Check check{.name = fmt::format("neutron_ir_{}", part)};
-    const Status status = neutron_ir(folder_ / (check.name + ".tflite"), check);
+    const Result<void> status = neutron_ir(folder_ / (check.name + ".tflite"), check);
     if (!status) check.text = to_text(status.error());
     sink_(check);
   }
@@ -417,11 +418,10 @@ class Case {
     return tensor;
   }
 
-  static Status neutron_ir(const std::filesystem::path& model, Check& check) {
+  static Result<void> neutron_ir(const std::filesystem::path& model, Check& check) {
     const std::filesystem::path data = std::filesystem::path(model).replace_extension(".npz");
-    DTR_ASSIGN(Program program, taken(read_model(model), check));
-    DTR_ASSIGN(const std::unique_ptr<Built> built,
-               taken(build(std::move(program), nullptr), check));
+    DTR_ASSIGN(Module module, taken(read_model(model), check));
+    DTR_ASSIGN(const std::unique_ptr<Built> built, taken(build(std::move(module), nullptr), check));
     if (!std::filesystem::exists(data)) {
       check.state = State::kNotCompared;
       check.text = "no stored outputs: TFLite's reference does not run it";

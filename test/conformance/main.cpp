@@ -144,7 +144,7 @@ int report(const Options& options, const std::vector<CaseResult>& results,
                   all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"),
         std::pair(set.complete() ? options.markdown : std::string(), page(results, exceptions))})
     if (!path.empty())
-      if (const Status written = write_file(path, text); !written) {
+      if (const Result<void> written = write_file(path, text); !written) {
         fmt::print(stderr, "{}\n", to_text(written.error()));
         return kFailed;
       }

@@ -38,22 +38,21 @@ NamedTensor as_it_lies(std::string name, const Type& type, const Tensor& tensor)
   return array;
 }
 
-Result<std::vector<NamedTensor>> run(const Program& program, const Graph& graph,
+Result<std::vector<NamedTensor>> run(const Module& module, const Graph& graph,
                                      std::span<const Tensor> inputs,
                                      std::span<const Type> output_types,
                                      const std::string& prefix) {
   std::vector<TensorView> views;
   for (const Tensor& input : inputs) views.push_back(input.view());
-  DTR_ASSIGN(const std::vector<Tensor> results,
-             make_reference_executor(program, graph)->run(views));
+  DTR_ASSIGN(const std::vector<Tensor> results, make_reference_executor(module, graph)->run(views));
   std::vector<NamedTensor> arrays;
   for (size_t i = 0; i < results.size(); ++i)
     arrays.push_back(as_it_lies(prefix + std::to_string(i), output_types[i], results[i]));
   return arrays;
 }
 
-Result<NeutronIrCase> make_case(const Program& program, const Graph& graph, uint64_t seed) {
-  NeutronIrCase made{.model = write_neutron_ir(program, graph)};
+Result<NeutronIrCase> make_case(const Module& module, const Graph& graph, uint64_t seed) {
+  NeutronIrCase made{.model = write_neutron_ir(module, graph)};
   std::vector<Tensor> inputs;
   std::vector<Type> output_types;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -62,14 +61,14 @@ Result<NeutronIrCase> make_case(const Program& program, const Graph& graph, uint
     made.inputs.push_back(as_it_lies("input_" + std::to_string(i), type, inputs.back()));
   }
   for (const ValueId output : graph.outputs()) output_types.push_back(graph.type(output));
-  DTR_ASSIGN(made.outputs, run(program, graph, inputs, output_types, "output_"));
+  DTR_ASSIGN(made.outputs, run(module, graph, inputs, output_types, "output_"));
 
   const AlignedBytes bytes(made.model);
   DTR_ASSIGN(const tflite::ModelFile file,
              tflite::ModelFile::open(bytes.bytes(), "neutron_ir.tflite"));
   for (const tflite::OperatorInfo& op : file.operators) made.operators.push_back(op.name);
   DTR_ASSIGN(const tflite::Import read, tflite::parse_tflite(bytes.bytes(), "neutron_ir.tflite"));
-  const Graph& read_graph = read.program.forward();
+  const Graph& read_graph = read.module.forward();
   const auto as_file = [](Type type) {  // the frontend takes four dimensions for (N, H, W, C)
     if (type.rank() == 4) type.layout = Layout::kChannelsLast;
     return type;
@@ -83,7 +82,7 @@ Result<NeutronIrCase> make_case(const Program& program, const Graph& graph, uint
   }
   for (const ValueId output : read_graph.outputs())
     read_types.push_back(as_file(read_graph.type(output)));
-  DTR_ASSIGN(made.read_back, run(read.program, read_graph, read_inputs, read_types, "read_back_"));
+  DTR_ASSIGN(made.read_back, run(read.module, read_graph, read_inputs, read_types, "read_back_"));
   return made;
 }
 
@@ -98,17 +97,17 @@ Result<std::vector<NeutronIrCase>> neutron_ir_cases(const std::string& path,
                                  .weigh_costs = false,
                                  .threads = 1};
   DTR_ASSIGN(Compilation model, quantize_model(path, settings));
-  Program& program = model.program;
-  Graph& graph = program.forward();
+  Module& module = model.module;
+  Graph& graph = module.forward();
   const PlacementOptions options{.weigh_costs = false};
   const Recipe recipe = make_recipe(target, recipe_of(settings));
-  DTR_ASSIGN(Placement placement, place(program, graph, recipe, options));
+  DTR_ASSIGN(Placement placement, place(module, graph, recipe, options));
   DTR_TRY(assign_layouts(graph, recipe, placement));
   std::vector<NeutronIrCase> cases;
-  for (const Unit& unit : partition(graph, placement, recipe))
-    if (recipe[unit.backend]->as_delegate() != nullptr) {
+  for (const Partition& partition : make_partitions(graph, placement, recipe))
+    if (recipe[partition.backend]->as_delegate() != nullptr) {
       DTR_ASSIGN(cases.emplace_back(),
-                 make_case(program, extract(graph, unit), 1 + 100 * cases.size()));
+                 make_case(module, extract(graph, partition), 1 + 100 * cases.size()));
     }
   return cases;
 }

@@ -14,14 +14,14 @@ namespace {
 
 using namespace dtr;
 
-Status write_cases(const std::filesystem::path& model, const std::filesystem::path& folder) {
+Result<void> write_cases(const std::filesystem::path& model, const std::filesystem::path& folder) {
   std::vector<NamedTensor> arrays;
   std::optional<Samples> samples;
   if (model.filename() == "float.pt2") {
     const std::string data = model.parent_path() / "calibration.npz";
-    DTR_ASSIGN(const Program program, read_model(model));
+    DTR_ASSIGN(const Module module, read_model(model));
     DTR_ASSIGN(arrays, read_tensors(data));
-    DTR_ASSIGN(samples, Samples::bind(program.forward(), arrays, data));
+    DTR_ASSIGN(samples, Samples::bind(module.forward(), arrays, data));
   }
   DTR_ASSIGN(std::vector<conformance::NeutronIrCase> cases,
              conformance::neutron_ir_cases(model, samples ? &*samples : nullptr));
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: deuteron-neutron-ir MODEL FOLDER\n");
     return 2;
   }
-  const Status status = write_cases(argv[1], argv[2]);
+  const Result<void> status = write_cases(argv[1], argv[2]);
   if (!status) fmt::print(stderr, "{}\n", to_text(status.error()));
   return status ? 0 : 1;
 }

@@ -45,8 +45,8 @@ std::string why(const CompileReport& report, const OperatorRow& row) {
 
 }  // namespace
 
-Status judge_placement(const std::filesystem::path& upstream,
-                       const std::vector<PlacementReport>& reports, Check& check) {
+Result<void> judge_placement(const std::filesystem::path& upstream,
+                             const std::vector<PlacementReport>& reports, Check& check) {
   std::map<std::string, int64_t> kept;
   if (!upstream.empty()) {
     std::ifstream file(upstream);

@@ -19,7 +19,7 @@ struct PlacementReport {
 // Compares by kind of operator: of each kind no more operators run on the CPU than upstream keeps
 // there. Quantize, dequantize, views and changes of the dimension order do not count. An empty
 // path: nothing is kept. The text names the operators and why they are not on the NPU.
-Status judge_placement(const std::filesystem::path& upstream,
-                       const std::vector<PlacementReport>& reports, Check& check);
+Result<void> judge_placement(const std::filesystem::path& upstream,
+                             const std::vector<PlacementReport>& reports, Check& check);
 
 }  // namespace dtr::conformance

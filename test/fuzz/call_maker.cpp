@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "device/runtime/value.h"
-#include "test/fuzz/recipe_kit.h"
+#include "test/fuzz/recipe_draws.h"
 
 namespace dtr::fuzz {
 namespace {
@@ -474,7 +474,7 @@ std::optional<Call> make_call(const std::string& kernel, Draws& draws) {
   }();
   const auto found = all.find(kernel);
   if (found == all.end()) return std::nullopt;
-  return Call{kernel, found->second(Kit(draws))};
+  return Call{kernel, found->second(RecipeDraws(draws))};
 }
 
 bool uses_libm(const std::string& kernel) {

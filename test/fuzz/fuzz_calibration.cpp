@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
         quantize_model(fuzz::read_sample(model),
                        {.target = find_target("imxrt700"), .ranges = &*calibration, .threads = 1});
     if (!quantized) continue;
-    DTR_CHECK(verify(quantized->program).has_value());
+    DTR_CHECK(verify(quantized->module).has_value());
     depth.reach(kQuantized);
   }
   return 0;

@@ -20,7 +20,7 @@ enum : size_t { kShown };
 constexpr dtr::fuzz::Stage kStages[] = {{"shown", 0.4}};
 
 struct Shown {
-  dtr::ProgramImage image;
+  dtr::PteFile pte_file;
   dtr::Profile profile;
   size_t scripts;  // of its page
 };
@@ -35,16 +35,16 @@ size_t count_ends(const std::string& page) {
 
 Shown show() {
   const std::vector<std::byte> pte = dtr::fuzz::compile_sample("image", "imxrt700").written.bytes;
-  auto image = dtr::ProgramImage::parse(pte, "image.pte");
+  auto pte_file = dtr::PteFile::parse(pte, "image.pte");
   auto session = dtr::Session::load(pte, "image.pte");
-  DTR_CHECK(image.has_value() && session.has_value());
+  DTR_CHECK(pte_file.has_value() && session.has_value());
   const auto trace = dtr::record_zeros(**session);
   DTR_CHECK(trace.has_value());
   dtr::Profile profile =
-      dtr::make_profile(*trace, dtr::OperatorMap(*image->debug_map()), "image.pte");
-  const auto page = dtr::to_html(profile, &*image);
+      dtr::make_profile(*trace, dtr::OperatorMap(*pte_file->debug_map()), "image.pte");
+  const auto page = dtr::to_html(profile, &*pte_file);
   DTR_CHECK(page.has_value());
-  return {std::move(*image), std::move(profile), count_ends(*page)};
+  return {std::move(*pte_file), std::move(profile), count_ends(*page)};
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
       .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
   for (const HtmlAdditions& additions :
        {HtmlAdditions{.compile_report = path}, HtmlAdditions{.verify = path}}) {
-    const auto page = to_html(shown.profile, &shown.image, additions);
+    const auto page = to_html(shown.profile, &shown.pte_file, additions);
     if (!page) continue;
     DTR_CHECK(count_ends(*page) == shown.scripts);
     depth.reach(kShown);

@@ -39,19 +39,21 @@ std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
                                       size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
-  auto program = dtr::parse_program({reinterpret_cast<const char*>(data), size}, "fuzz.ir");
+  auto program = dtr::parse_module({reinterpret_cast<const char*>(data), size}, "fuzz.ir");
   if (!program) return 0;
   depth.reach(kRead);
   DTR_CHECK(dtr::verify(*program).has_value());
   const std::string text = dtr::print(*program);
-  const auto again = dtr::parse_program(text);
+  const auto again = dtr::parse_module(text);
   DTR_CHECK(again.has_value() && dtr::print(*again) == text);
   for (dtr::Graph& graph : program->graphs) {
     const bool evaluate = cheap(graph);
     for (const dtr::Pipeline& pipeline : dtr::all_pipelines()) {
-      const auto runs = dtr::run_pipeline(
-          *program, graph, pipeline,
-          {.verify_each = true, .prove = evaluate ? dtr::Proof::kEachPass : dtr::Proof::kNone});
+      const auto runs =
+          dtr::run_pipeline(*program, graph, pipeline,
+                            {.verify_each = true,
+                             .check_semantics = evaluate ? dtr::SemanticsCheck::kEachPass
+                                                         : dtr::SemanticsCheck::kNone});
       DTR_CHECK(runs.has_value() || runs.error().id != dtr::DiagnosticId::kPassBrokeGraph);
     }
     depth.reach(kTransformed);

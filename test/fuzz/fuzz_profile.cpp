@@ -17,18 +17,18 @@ namespace {
 enum : size_t { kRead, kTold };
 constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.6}, {"told", 0.6}};
 
-std::span<const dtr::ProgramImage> programs() {
-  static const auto images = [] {
+std::span<const dtr::PteFile> programs() {
+  static const auto pte_files = [] {
     const auto make = [](const char* model, const char* target) {
-      auto image =
-          dtr::ProgramImage::parse(dtr::fuzz::compile_sample(model, target).written.bytes, model);
-      DTR_CHECK(image.has_value());
-      return std::move(*image);
+      auto pte_file =
+          dtr::PteFile::parse(dtr::fuzz::compile_sample(model, target).written.bytes, model);
+      DTR_CHECK(pte_file.has_value());
+      return std::move(*pte_file);
     };
     return std::array{make("image", "imxrt700"), make("image", "cortex-m33"),
                       make("sequence", "imxrt700")};
   }();
-  return images;
+  return pte_files;
 }
 
 }  // namespace
@@ -42,16 +42,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   const auto blocks = parse_blocks(std::as_bytes(std::span(data, size)), "fuzz.profile");
   if (!blocks) return 0;
   depth.reach(kRead);
-  for (const ProgramImage& image : programs()) {
+  for (const PteFile& pte_file : programs()) {
     Trace trace;
-    trace.program = trace_program(image);
+    trace.program = trace_source(pte_file);
     for (const ProfileBlock& block : *blocks)
       if (block.header.program == trace.program->checksum)
-        add_records(trace, block.header, block.records, image);
+        add_records(trace, block.header, block.records, pte_file);
     if (trace.runs.empty()) continue;
-    const Profile profile = make_profile(trace, OperatorMap(*image.debug_map()), "fuzz.profile");
+    const Profile profile = make_profile(trace, OperatorMap(*pte_file.debug_map()), "fuzz.profile");
     to_text(profile, {});
-    to_json(profile, &image);
+    to_json(profile, &pte_file);
     (void)parse_etdump(to_etdump(trace), "fuzz.etdump");
     depth.reach(kTold);
   }

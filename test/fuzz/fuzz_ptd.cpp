@@ -16,17 +16,17 @@ enum : size_t { kRead, kUsed };
 constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.3}, {"used", 0.17}};
 
 // Programs that name their constants.
-std::span<const dtr::ProgramImage> programs() {
-  static const auto images = [] {
+std::span<const dtr::PteFile> programs() {
+  static const auto pte_files = [] {
     const auto make = [](const char* model) {
-      auto image = dtr::ProgramImage::parse(
+      auto pte_file = dtr::PteFile::parse(
           dtr::fuzz::compile_sample(model, "cortex-m33", true).written.bytes, model);
-      DTR_CHECK(image.has_value());
-      return std::move(*image);
+      DTR_CHECK(pte_file.has_value());
+      return std::move(*pte_file);
     };
     return std::array{make("image"), make("sequence")};
   }();
-  return images;
+  return pte_files;
 }
 
 }  // namespace
@@ -38,13 +38,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   using namespace dtr;
   fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
-  if (const auto image = TensorFileImage::parse(bytes, "fuzz.ptd"))
-    DTR_CHECK(!describe_tensor_file(*image).empty());
+  if (const auto pte_file = PtdFile::parse(bytes, "fuzz.ptd"))
+    DTR_CHECK(!describe_tensor_file(*pte_file).empty());
   const AlignedBytes copy(bytes);
   pte::TensorFile file;
   if (!pte::TensorFile::open(copy.bytes(), false, &file).ok()) return 0;
   depth.reach(kRead);
-  for (const ProgramImage& program : programs())
+  for (const PteFile& program : programs())
     if (fuzz::run_program(program.bytes(), pte::TensorFiles({&file, 1})) == fuzz::Outcome::kRun)
       depth.reach(kUsed);
   return 0;

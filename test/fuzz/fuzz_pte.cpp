@@ -29,11 +29,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   using namespace dtr;
   fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
-  (void)ProgramImage::parse(bytes, "fuzz.pte", true);
-  if (const auto image = ProgramImage::parse(bytes, "fuzz.pte", false)) {
-    DTR_CHECK(!describe_program(*image).empty());
-    if (image->debug_map() != nullptr)
-      to_json(make_profile({}, OperatorMap(*image->debug_map()), "fuzz.pte"), &*image);
+  (void)PteFile::parse(bytes, "fuzz.pte", true);
+  if (const auto pte_file = PteFile::parse(bytes, "fuzz.pte", false)) {
+    DTR_CHECK(!describe_program(*pte_file).empty());
+    if (pte_file->debug_map() != nullptr)
+      to_json(make_profile({}, OperatorMap(*pte_file->debug_map()), "fuzz.pte"), &*pte_file);
   }
   // A device does not read the debug map, which may be refused alone.
   const AlignedBytes copy(bytes);

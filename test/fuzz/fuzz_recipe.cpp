@@ -23,16 +23,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
                                       size_t size) {  // NOLINT(readability-identifier-naming)
   using namespace dtr;
   fuzz::Depth depth;
-  static const Program program = fuzz::read_sample("image");
+  static const Module module = fuzz::read_sample("image");
   const TargetDescription& target = *find_target("imxrt700cm");
   const auto recipe =
       parse_recipe({reinterpret_cast<const char*>(data), size}, "fuzz.json", target);
   if (!recipe) return 0;
   depth.reach(kRead);
   (void)make_recipe(target, *recipe);
-  const auto exclusions = Exclusions::resolve(program, program.forward(), *recipe, true);
+  const auto exclusions = Exclusions::resolve(module, module.forward(), *recipe, true);
   if (!exclusions) return 0;
-  annotate(program.forward(), make_patterns(*recipe, *exclusions));
+  annotate(module.forward(), make_patterns(*recipe, *exclusions));
   depth.reach(kApplied);
   return 0;
 }

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   const auto import =
       dtr::tflite::parse_tflite(std::as_bytes(std::span(data, size)), "fuzz.tflite");
   if (!import) return 0;
-  DTR_CHECK(dtr::verify(import->program).has_value());
+  DTR_CHECK(dtr::verify(import->module).has_value());
   depth.reach(kImported);
   return 0;
 }

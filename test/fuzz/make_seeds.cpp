@@ -50,7 +50,7 @@ class Seeds {
 
  private:
   void write(const std::string& name, std::span<const std::byte> bytes) {
-    if (const Status status = write_file(folder_ + "/" + name, bytes); !status)
+    if (const Result<void> status = write_file(folder_ + "/" + name, bytes); !status)
       fail(status.error());
   }
   void write(const std::string& name, const std::string& text) {
@@ -73,7 +73,7 @@ class Seeds {
     for (TraceEvent& event : trace->load.events) event.start = kTime, event.end = 2 * kTime;
     trace->cost = {.event = kTime, .events = kCostEvents, .run = kTime};
     write(name + ".etdump", to_etdump(*trace));
-    const pte::ProgramFile& file = (*session)->image().file();
+    const pte::ProgramFile& file = (*session)->pte_file().file();
     if (const auto* delegates = file.program().execution_plan()->Get(0)->delegates();
         delegates != nullptr && delegates->size() != 0)
       write(name + ".npu", file.payload(*delegates->Get(0)));
@@ -82,9 +82,9 @@ class Seeds {
 
   // As `deuteron verify --json` writes it.
   void verify_table(const std::string& name, std::span<const std::byte> pte) {
-    const Result<ProgramImage> image = ProgramImage::parse(pte, name);
-    if (!image) return fail(image.error());
-    const TraceProgram program = trace_program(*image);
+    const Result<PteFile> pte_file = PteFile::parse(pte, name);
+    if (!pte_file) return fail(pte_file.error());
+    const TraceSource program = trace_source(*pte_file);
     write(name, fmt::format(R"({{"checksum": "{:08x}", "target": "{}", "layers": [
   {{"name": "stem", "op": "aten.convolution", "module_path": "stem.0", "source_line": "image.py:1", "fused": false, "where": "npu",
     "dtype": "i8", "sqnr_db": 43.125, "max_error": 0.0125, "steps": 1.5, "differing": 0.25}}
@@ -122,7 +122,7 @@ class Seeds {
       return fail(outputs.error());
     std::vector<std::byte> bytes;
     const auto add = [&](npu::ProfileHeader header, std::span<const npu::ProfileRecord> block) {
-      header.program = trace_program(session.image()).checksum;
+      header.program = trace_source(session.pte_file()).checksum;
       header.records = static_cast<uint32_t>(block.size());
       const auto head = std::as_bytes(std::span(&header, 1)), body = std::as_bytes(block);
       bytes.insert(bytes.end(), head.begin(), head.end());

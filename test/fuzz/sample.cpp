@@ -17,10 +17,10 @@ T must(Result<T> result) {
 
 }  // namespace
 
-Program read_sample(std::string_view model) {
+Module read_sample(std::string_view model) {
   const std::string path = fmt::format("{}/{}.ir", DTR_FUZZ_MODELS, model);
   const FileContents file = must(FileContents::read(path));
-  return must(parse_program(
+  return must(parse_module(
       {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
 }
 

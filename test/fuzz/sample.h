@@ -9,7 +9,7 @@
 namespace dtr::fuzz {
 
 // The float model: "image" or "sequence".
-Program read_sample(std::string_view model);
+Module read_sample(std::string_view model);
 // The same, compiled. Calibrated on noise; the same bytes on every call. Ends the process if the
 // compiler refuses, as the models are ours.
 Compilation compile_sample(std::string_view model, std::string_view target,

@@ -27,10 +27,11 @@ Failure failure_of(std::string_view stage, const Diagnostic& diagnostic) {
   return {fmt::format("{}: {}", stage, info(diagnostic.id).name), to_text(diagnostic)};
 }
 
-std::vector<const simulator::Kit*> all_kits() {
-  std::vector<const simulator::Kit*> kits = {&simulator::plain_kit(), &simulator::highway_kit()};
-  if (const simulator::Kit* vnni = simulator::vnni_kit()) kits.push_back(vnni);
-  return kits;
+std::vector<const simulator::KernelSet*> all_kernel_sets() {
+  std::vector<const simulator::KernelSet*> kernel_sets = {&simulator::plain_kernel_set(),
+                                                          &simulator::highway_kernel_set()};
+  if (const simulator::KernelSet* vnni = simulator::vnni_kernel_set()) kernel_sets.push_back(vnni);
+  return kernel_sets;
 }
 
 std::vector<Tensor> seeded_inputs(const Graph& graph, uint64_t seed) {
@@ -55,10 +56,10 @@ uint64_t draw(std::string_view name, uint64_t seed) {
 }
 
 // Some operators kept off the NPU, some that it can run forced onto it.
-void wish(const Program& program, uint64_t seed, CompileSettings& settings) {
+void wish(const Module& module, uint64_t seed, CompileSettings& settings) {
   static const std::unique_ptr<DelegateBackend> npu =
       make_neutron_backend(find_target("imxrt700")->npu);
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   for (const OpId op : graph.ops()) {
     const std::string& name = graph.value(graph.op(op).results[0]).name;
     const uint64_t drawn = draw(name, seed) % 6;
@@ -68,22 +69,22 @@ void wish(const Program& program, uint64_t seed, CompileSettings& settings) {
 }
 
 // Makes the result of some op the output.
-Status stop_early(Program& program, uint64_t seed) {
+Result<void> stop_early(Module& module, uint64_t seed) {
   std::string node;
-  for (const OpId op : program.forward().ops()) {
-    const std::string& name = program.forward().value(program.forward().op(op).results[0]).name;
+  for (const OpId op : module.forward().ops()) {
+    const std::string& name = module.forward().value(module.forward().op(op).results[0]).name;
     if (node.empty() || draw(name, seed) < draw(node, seed)) node = name;
   }
-  return node.empty() ? Status{} : stop_at(program, node);
+  return node.empty() ? Result<void>{} : stop_at(module, node);
 }
 
 // How far the reference itself is from the same graph in double. Kernels add in another order, and
 // what a clamp leaves of a sum says nothing of how large its terms were, so a difference of a few
 // times that is rounding.
-double rounding_of(const Program& program, const std::vector<TensorView>& inputs,
+double rounding_of(const Module& module, const std::vector<TensorView>& inputs,
                    const Tensor& expected, size_t output) {
   const auto in_double =
-      make_reference_executor(program, program.forward(), Precision::kDouble)->run(inputs);
+      make_reference_executor(module, module.forward(), Precision::kDouble)->run(inputs);
   if (!in_double) return 0;
   Comparison comparison;
   comparison.add((*in_double)[output].view(), expected.view());
@@ -92,7 +93,7 @@ double rounding_of(const Program& program, const std::vector<TensorView>& inputs
 
 using Rounding = std::function<double(size_t output)>;
 Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual,
-                        const char* kit, const Rounding& rounding) {
+                        const char* kernel_set, const Rounding& rounding) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (expected[i].shape() != actual[i].shape() || expected[i].dtype() != actual[i].dtype())
       return {"mismatch", fmt::format("output {} is {} {} instead of {} {}", i,
@@ -108,7 +109,7 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
           "mismatch",
           fmt::format(
               "output {} with {} kernels: {} of {} elements differ, element {} is {} instead of {}",
-              i, kit, comparison.different(), comparison.elements(), comparison.index(),
+              i, kernel_set, comparison.different(), comparison.elements(), comparison.index(),
               comparison.actual(), comparison.expected())};
   }
   return {};
@@ -116,10 +117,11 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
 
 }  // namespace
 
-Failure judge(Program program, uint64_t seed, bool in_float) {
-  if (const Status valid = verify(program); !valid) return failure_of("verifier", valid.error());
+Failure judge(Module module, uint64_t seed, bool in_float) {
+  if (const Result<void> valid = verify(module); !valid)
+    return failure_of("verifier", valid.error());
   if (in_float && seed % 5 == 0)
-    if (const Status stopped = stop_early(program, seed); !stopped)
+    if (const Result<void> stopped = stop_early(module, seed); !stopped)
       return failure_of("stop", stopped.error());
   // What costs and wishes decide may run in float.
   CompileSettings settings{.target = find_target("imxrt700"),
@@ -128,15 +130,15 @@ Failure judge(Program program, uint64_t seed, bool in_float) {
                            .weigh_costs = in_float && seed % 4 != 0,
                            .debug_map = seed % 2 == 0,
                            .threads = 1};
-  if (in_float && seed % 2 == 0) wish(program, seed, settings);
-  const Result<Compilation> compiled = compile_model(std::move(program), settings);
+  if (in_float && seed % 2 == 0) wish(module, seed, settings);
+  const Result<Compilation> compiled = compile_model(std::move(module), settings);
   const auto may_refuse = [](DiagnosticId id) {
     return id == DiagnosticId::kNoBackend || id == DiagnosticId::kPlacementForced;
   };
   if (!compiled && in_float && may_refuse(compiled.error().id)) return {.refused = true};
   if (!compiled) return failure_of("compile", compiled.error());
-  const Program& placed = compiled->program;
-  if (const Status valid = verify(placed); !valid)
+  const Module& placed = compiled->module;
+  if (const Result<void> valid = verify(placed); !valid)
     return failure_of("verifier after placement", valid.error());
 
   const Graph& original = compiled->as_read;
@@ -152,14 +154,14 @@ Failure judge(Program program, uint64_t seed, bool in_float) {
   };
   const uint64_t sram_bytes = sram_use(*compiled).total_bytes;
   uint64_t cycles = 0;
-  for (const simulator::Kit* kit : all_kits()) {
+  for (const simulator::KernelSet* kernel_set : all_kernel_sets()) {
     const Result<std::unique_ptr<Session>> session =
-        Session::load(compiled->pte(), "random.pte", *kit);
+        Session::load(compiled->pte(), "random.pte", *kernel_set);
     if (!session) return failure_of("load", session.error());
     RunStats stats;
     const Result<std::vector<Tensor>> outputs = (*session)->run(views, &stats);
     if (!outputs) return failure_of("run", outputs.error());
-    if (Failure failure = compare_outputs(*expected, *outputs, kit->name, rounding);
+    if (Failure failure = compare_outputs(*expected, *outputs, kernel_set->name, rounding);
         failure.failed())
       return failure;
     if (stats.sram_touched_bytes > sram_bytes)
@@ -173,7 +175,7 @@ Failure judge(Program program, uint64_t seed, bool in_float) {
   return {};
 }
 
-Failure judge_apart(Program& program, uint64_t seed, bool in_float) {
+Failure judge_apart(Module& module, uint64_t seed, bool in_float) {
   std::array<int, 2> channel = {};
   DTR_CHECK(pipe(channel.data()) == 0);
   const pid_t process = fork();
@@ -182,7 +184,7 @@ Failure judge_apart(Program& program, uint64_t seed, bool in_float) {
     close(channel[0]);
     dup2(channel[1], STDERR_FILENO);
     alarm(60);
-    const Failure failure = judge(std::move(program), seed, in_float);
+    const Failure failure = judge(std::move(module), seed, in_float);
     const std::string text = failure.failed() ? failure.kind + "\n" + failure.text : std::string();
     const ssize_t written = write(channel[1], text.data(), text.size());
     _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);

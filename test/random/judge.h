@@ -21,9 +21,9 @@ struct Failure {
 // (float results equal up to rounding), some operators are kept off the NPU or forced onto it, and
 // some programs stop at an operator in the middle. The verifier is clean before and after, memory
 // stays inside the arena, cycles do not depend on the kernels.
-Failure judge(Program program, uint64_t seed, bool in_float);
+Failure judge(Module module, uint64_t seed, bool in_float);
 // The same in a process of its own: a crash is a failure of kind "crash". The program stays as it
 // is.
-Failure judge_apart(Program& program, uint64_t seed, bool in_float);
+Failure judge_apart(Module& module, uint64_t seed, bool in_float);
 
 }  // namespace dtr::test

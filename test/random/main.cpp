@@ -32,24 +32,24 @@ struct Options {
 // Every third graph works on floats too.
 bool in_float(uint64_t seed) { return seed % 3 == 0; }
 
-Program make(uint64_t seed) {
+Module make(uint64_t seed) {
   static const std::unique_ptr<DelegateBackend> npu =
       make_neutron_backend(find_target("imxrt700")->npu);
   RandomOptions options{.floats = in_float(seed)};
   if (!in_float(seed))
-    options.accept = [](const Program& program, OpId op) {
-      return !npu->refuse(program.forward(), op);
+    options.accept = [](const Module& module, OpId op) {
+      return !npu->refuse(module.forward(), op);
     };
   return RandomGraph(seed, std::move(options)).make(static_cast<int>(1 + seed % 30));
 }
 
 // Prints what fails and the smallest graph that does; returns whether something did.
 bool report(uint64_t seed) {
-  Program program = make(seed);
-  const size_t ops = program.forward().op_count();
-  const Failure failure = judge_apart(program, seed, in_float(seed));
+  Module module = make(seed);
+  const size_t ops = module.forward().op_count();
+  const Failure failure = judge_apart(module, seed, in_float(seed));
   if (!failure.failed()) return false;
-  Program smallest = shrink(std::move(program), [&](Program& smaller) {
+  Module smallest = shrink(std::move(module), [&](Module& smaller) {
     return judge_apart(smaller, seed, in_float(seed)).kind == failure.kind;
   });
   const Failure last = judge_apart(smallest, seed, in_float(seed));
@@ -123,8 +123,8 @@ void print_counts(const Options& options) {
   std::map<std::string_view, uint64_t> counts;
   for (const OpDef* op : all_ops()) counts[op->name] = 0;
   for (uint64_t i = 0; i < options.count; ++i) {
-    const Program program = make(options.first + i);
-    for (const OpId op : program.forward().ops()) ++counts[program.forward().op(op).def->name];
+    const Module module = make(options.first + i);
+    for (const OpId op : module.forward().ops()) ++counts[module.forward().op(op).def->name];
   }
   for (const auto& [name, count] : counts) fmt::print("{:>8} {}\n", count, name);
 }

@@ -49,7 +49,7 @@ std::string why_not_drawn(const OpDef& def) {
 RandomGraph::RandomGraph(uint64_t seed, RandomOptions options)
     : dice_(seed),
       options_(std::move(options)),
-      rewriter_((program_.graphs.emplace_back(), program_.forward())) {}
+      rewriter_((module_.graphs.emplace_back(), module_.forward())) {}
 
 Quantization RandomGraph::any_quantization(double scale) {
   if (scale == 0) scale = 0.02;
@@ -75,7 +75,7 @@ ValueId RandomGraph::value_of_shape(const Shape& shape, ValueId otherwise) {
 
 ValueId RandomGraph::constant(DType dtype, Shape shape, std::optional<Quantization> quantization) {
   const auto bytes = seeded_values(dtype, static_cast<size_t>(element_count(shape)), dice_.word());
-  const ConstantId id = program_.constants.add(dtype, bytes);
+  const ConstantId id = module_.constants.add(dtype, bytes);
   return rewriter_.add_constant(
       {.dtype = dtype, .shape = std::move(shape), .quantization = std::move(quantization)}, id,
       "c");
@@ -89,7 +89,7 @@ ValueId RandomGraph::indices(const Shape& shape, int64_t extent) {
   if (!indices_.empty() && dice_.one_in(3)) {
     const ValueId index =
         indices_[static_cast<size_t>(dice_.below(static_cast<int64_t>(indices_.size())))];
-    const Op& op = program_.forward().op(program_.forward().producer(index));
+    const Op& op = module_.forward().op(module_.forward().producer(index));
     const AttributeValue* dim = op.attributes.find("dim");
     const Shape& from = type(op.operands[0]).shape;
     const int64_t bound = dim == nullptr || from.empty()
@@ -101,7 +101,7 @@ ValueId RandomGraph::indices(const Shape& shape, int64_t extent) {
     return rewriter_.add_input({.dtype = DType::kInt64, .shape = shape}, "i");
   std::vector<int64_t> values(static_cast<size_t>(element_count(shape)));
   for (int64_t& value : values) value = dice_.below(extent);
-  const ConstantId id = program_.constants.add_values<int64_t>(DType::kInt64, values);
+  const ConstantId id = module_.constants.add_values<int64_t>(DType::kInt64, values);
   return rewriter_.add_constant({.dtype = DType::kInt64, .shape = shape}, id, "i");
 }
 
@@ -123,7 +123,7 @@ ValueId RandomGraph::integers(const Shape& shape) {
 ValueId RandomGraph::positive_constant(Shape shape) {
   std::vector<float> values(static_cast<size_t>(element_count(shape)));
   for (float& value : values) value = 0.5F + static_cast<float>(dice_.below(16)) / 16;
-  const ConstantId id = program_.constants.add_values<float>(DType::kFloat32, values);
+  const ConstantId id = module_.constants.add_values<float>(DType::kFloat32, values);
   return rewriter_.add_constant({.dtype = DType::kFloat32, .shape = std::move(shape)}, id, "c");
 }
 
@@ -150,10 +150,10 @@ std::optional<ValueId> RandomGraph::append(OpSpec spec) {
   if (!value) return std::nullopt;
   if (type(*value).dtype != DType::kInt8 && type(*value).quantized())
     rewriter_.set_quantization(*value, std::nullopt);  // whatever was wanted
-  const OpId op = program_.forward().producer(*value);
+  const OpId op = module_.forward().producer(*value);
   const int64_t elements = type(*value).elements();
-  if (elements > 0 && elements <= kMaxElements && verify_op(program_, program_.forward(), op) &&
-      (!options_.accept || options_.accept(program_, op)))
+  if (elements > 0 && elements <= kMaxElements && verify_op(module_, module_.forward(), op) &&
+      (!options_.accept || options_.accept(module_, op)))
     return *value;
   rewriter_.erase(op);
   return std::nullopt;
@@ -189,7 +189,7 @@ void RandomGraph::insert_in_float(Draft draft) {
     if (operand.valid() && type(operand).quantized()) scale = type(operand).quantization->scale();
   for (ValueId& operand : draft.operands) {
     if (!operand.valid() || !type(operand).quantized()) continue;
-    if (program_.forward().is_constant(operand)) {
+    if (module_.forward().is_constant(operand)) {
       operand = constant(DType::kFloat32, type(operand).shape, std::nullopt);
     } else {
       const std::optional<ValueId> real = append({.def = &ops::kDequantize, .operands = {operand}});
@@ -246,7 +246,7 @@ void RandomGraph::add_op(const OpDef& def) {
   }
 }
 
-Program RandomGraph::make(int ops) {
+Module RandomGraph::make(int ops) {
   // Convolutions and linear layers are what most kernels, and most ways of fusing, are for.
   std::vector<const OpDef*> kinds(all_ops().begin(), all_ops().end());
   for (size_t i = kinds.size() / 8 + 1; i > 0; --i) {
@@ -284,12 +284,12 @@ Program RandomGraph::make(int ops) {
   };
   std::vector<ValueId> outputs;
   for (const ValueId index : indices_)
-    if (program_.forward().value(index).unused() || dice_.one_in(6)) outputs.push_back(index);
+    if (module_.forward().value(index).unused() || dice_.one_in(6)) outputs.push_back(index);
   for (const ValueId other : others_)
-    if (program_.forward().value(other).unused()) outputs.push_back(other);
+    if (module_.forward().value(other).unused()) outputs.push_back(other);
   for (const ValueId value : std::vector<ValueId>(values_))
-    if (program_.forward().value(value).kind == ValueKind::kResult &&
-        (program_.forward().value(value).unused() || dice_.one_in(6)))
+    if (module_.forward().value(value).kind == ValueKind::kResult &&
+        (module_.forward().value(value).unused() || dice_.one_in(6)))
       outputs.push_back(give(value));
   // A graph whose every op was refused still has one.
   if (outputs.empty()) {
@@ -300,7 +300,7 @@ Program RandomGraph::make(int ops) {
   rewriter_.set_outputs(outputs);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (type(outputs[i]).rank() >= 3) rewriter_.set_output_layout(i, layout());
-  return std::move(program_);
+  return std::move(module_);
 }
 
 }  // namespace dtr::test

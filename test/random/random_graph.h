@@ -19,7 +19,7 @@ namespace dtr::test {
 
 struct RandomOptions {
   // Whether a new op may stay in the graph; one that may not is taken out again.
-  std::function<bool(const Program&, OpId)> accept = {};
+  std::function<bool(const Module&, OpId)> accept = {};
   // Some operators work on floats, between dequantize and quantize. All scales are powers of two,
   // so that sums of floats are exact and do not depend on their order.
   bool floats = false;
@@ -58,12 +58,12 @@ class RandomGraph {
  public:
   explicit RandomGraph(uint64_t seed, RandomOptions options = {});
   // Between one and `ops` ops, one or more outputs.
-  Program make(int ops);
+  Module make(int ops);
 
   // For the rows of operators.
   Dice& dice() { return dice_; }
   bool floats() const { return options_.floats; }
-  const Type& type(ValueId value) const { return program_.forward().type(value); }
+  const Type& type(ValueId value) const { return module_.forward().type(value); }
   // One of the last values; of that shape if one is given, x if there is no other.
   ValueId any_value();
   ValueId value_of_shape(const Shape& shape, ValueId otherwise);
@@ -92,7 +92,7 @@ class RandomGraph {
 
   Dice dice_;
   RandomOptions options_;
-  Program program_;
+  Module module_;
   Rewriter rewriter_;
   std::vector<ValueId> values_;   // quantized
   std::vector<ValueId> indices_;  // int64, made by ops

@@ -15,7 +15,7 @@ using Replacements = std::map<ValueId, std::optional<ValueId>>;  // nullopt: a n
 // Copies what `outputs` need, with some values replaced.
 class Copy {
  public:
-  Copy(const Program& from, const Replacements& replacements)
+  Copy(const Module& from, const Replacements& replacements)
       : from_(from.forward()), constants_(from.constants), replacements_(replacements) {
     to_.file = from.file;
     to_.sources = from.sources;
@@ -23,7 +23,7 @@ class Copy {
   }
 
   // nullopt: an op does not take its new operands.
-  std::optional<Program> make(const std::vector<ValueId>& outputs) {
+  std::optional<Module> make(const std::vector<ValueId>& outputs) {
     Rewriter rewriter(to_.forward());
     std::vector<ValueId> made;
     for (const ValueId output : outputs) {
@@ -84,24 +84,24 @@ class Copy {
   const Graph& from_;
   const ConstantPool& constants_;
   const Replacements& replacements_;
-  Program to_;
+  Module to_;
   std::map<ValueId, ValueId> made_;
 };
 
-std::optional<Program> with(const Program& program, const Replacements& replacements,
-                            const std::vector<ValueId>& outputs) {
-  return Copy(program, replacements).make(outputs);
+std::optional<Module> with(const Module& module, const Replacements& replacements,
+                           const std::vector<ValueId>& outputs) {
+  return Copy(module, replacements).make(outputs);
 }
 
 // The first smaller graph that fails.
-std::optional<Program> smaller(const Program& program, const std::function<bool(Program&)>& fails) {
-  const Graph& graph = program.forward();
-  const auto good = [&](std::optional<Program>& candidate) {
+std::optional<Module> smaller(const Module& module, const std::function<bool(Module&)>& fails) {
+  const Graph& graph = module.forward();
+  const auto good = [&](std::optional<Module>& candidate) {
     return candidate && fails(*candidate);
   };
   if (graph.outputs().size() > 1)
     for (const ValueId output : graph.outputs())
-      if (std::optional<Program> candidate = with(program, {}, {output}); good(candidate))
+      if (std::optional<Module> candidate = with(module, {}, {output}); good(candidate))
         return candidate;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
@@ -113,18 +113,16 @@ std::optional<Program> smaller(const Program& program, const std::function<bool(
             std::vector<ValueId> outputs = graph.outputs();
             for (ValueId& output : outputs)
               if (output == result) output = operand;
-            if (std::optional<Program> candidate = with(program, {}, outputs); good(candidate))
+            if (std::optional<Module> candidate = with(module, {}, outputs); good(candidate))
               return candidate;
           }
       if (graph.value(result).uses.empty()) continue;
       for (const ValueId operand : op.operands)
         if (operand.valid() && graph.type(operand) == graph.type(result))
-          if (std::optional<Program> candidate =
-                  with(program, {{result, operand}}, graph.outputs());
+          if (std::optional<Module> candidate = with(module, {{result, operand}}, graph.outputs());
               good(candidate))
             return candidate;
-      if (std::optional<Program> candidate =
-              with(program, {{result, std::nullopt}}, graph.outputs());
+      if (std::optional<Module> candidate = with(module, {{result, std::nullopt}}, graph.outputs());
           candidate && candidate->forward().op_count() < graph.op_count() && fails(*candidate))
         return candidate;
     }
@@ -134,11 +132,11 @@ std::optional<Program> smaller(const Program& program, const std::function<bool(
 
 }  // namespace
 
-Program shrink(Program program, const std::function<bool(Program&)>& fails) {
+Module shrink(Module module, const std::function<bool(Module&)>& fails) {
   // A copy without what nobody needs, if it fails as well.
-  std::optional<Program> smallest = with(program, {}, program.forward().outputs());
-  if (!smallest || !fails(*smallest)) return program;
-  while (std::optional<Program> next = smaller(*smallest, fails)) smallest = std::move(next);
+  std::optional<Module> smallest = with(module, {}, module.forward().outputs());
+  if (!smallest || !fails(*smallest)) return module;
+  while (std::optional<Module> next = smaller(*smallest, fails)) smallest = std::move(next);
   return std::move(*smallest);
 }
 

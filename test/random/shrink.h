@@ -11,6 +11,6 @@ namespace dtr::test {
 // by an input of the graph or by one of their operands, what nobody reads removed. Nothing smaller
 // of this kind fails. `fails` may add constants to the program, nothing else; it is true of
 // `program`.
-Program shrink(Program program, const std::function<bool(Program&)>& fails);
+Module shrink(Module module, const std::function<bool(Module&)>& fails);
 
 }  // namespace dtr::test

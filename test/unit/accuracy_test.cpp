@@ -58,9 +58,9 @@ struct Figures {
 };
 
 // Of a graph of one output, run as it is, against `wanted`.
-Figures figures_of(const Program& program, const Samples& samples, const Tensor& wanted,
+Figures figures_of(const Module& module, const Samples& samples, const Tensor& wanted,
                    const Tensor* labels) {
-  const auto executor = make_reference_executor(program, program.forward());
+  const auto executor = make_reference_executor(module, module.forward());
   const auto reference = wanted.values<float>();
   const size_t width = reference.size() / samples.size();
   std::vector<float> outputs(reference.size());
@@ -108,10 +108,10 @@ TEST_P(Accuracy, IsThatOfThePage) {
   const std::filesystem::path folder = folder_of(limits.model, "float.pt2");
   if (folder.empty()) GTEST_SKIP() << "needs DEUTERON_SHARED";
 
-  auto program = pt2::read_pt2(folder / "float.pt2");
-  ASSERT_TRUE(program) << to_text(program.error());
-  Graph& graph = program->forward();
-  const auto passes = run_pipeline(*program, graph, float_pipeline());
+  auto module = pt2::read_pt2(folder / "float.pt2");
+  ASSERT_TRUE(module) << to_text(module.error());
+  Graph& graph = module->forward();
+  const auto passes = run_pipeline(*module, graph, float_pipeline());
   ASSERT_TRUE(passes) << to_text(passes.error());
 
   const auto calibration_arrays = read_npz(folder / "calibration.npz");
@@ -122,17 +122,17 @@ TEST_P(Accuracy, IsThatOfThePage) {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(make_int8_patterns({.backend = "neutron", .machine = "the NPU"}));
   const Annotation annotation = annotate(graph, patterns);
-  const auto executor = make_onednn_executor(*program, graph, {.observe_any_layout = true});
+  const auto executor = make_onednn_executor(*module, graph, {.observe_any_layout = true});
   ASSERT_TRUE(executor) << to_text(executor.error());
-  const auto calibration = calibrate(*program, graph, annotation, **executor, *calibration_samples);
+  const auto calibration = calibrate(*module, graph, annotation, **executor, *calibration_samples);
   ASSERT_TRUE(calibration) << to_text(calibration.error());
-  const auto report = convert(*program, graph, annotation, *calibration);
+  const auto report = convert(*module, graph, annotation, *calibration);
   ASSERT_TRUE(report) << to_text(report.error());
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - begin;
   EXPECT_TRUE(report->float_ops.empty())
       << report->float_ops.front().op << ": " << report->float_ops.front().why.reason;
-  const Status verified = verify(*program);
+  const Result<void> verified = verify(*module);
   ASSERT_TRUE(verified) << to_text(verified.error());
 
   const auto arrays = read_npz(folder / "test.npz");
@@ -140,7 +140,7 @@ TEST_P(Accuracy, IsThatOfThePage) {
   const auto samples = Samples::bind(graph, *arrays, "test.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
   const auto [sqnr, same_class, accuracy] =
-      figures_of(*program, *samples, *find(*arrays, "float_output"), find(*arrays, "label"));
+      figures_of(*module, *samples, *find(*arrays, "float_output"), find(*arrays, "label"));
   printf(
       "%-16s SQNR %.2f dB (limit %.1f), accuracy %.4f (limit %.4f), quantization of %zu samples "
       "%.0f ms\n",
@@ -164,16 +164,16 @@ TEST_P(QuantizedExport, ComputesWhatPyTorchComputes) {
   const Limits limits = GetParam();
   const std::filesystem::path folder = folder_of(limits.model, "quantized.pt2");
   if (folder.empty()) GTEST_SKIP() << "needs DEUTERON_SHARED";
-  auto program = pt2::read_pt2(folder / "quantized.pt2");
-  ASSERT_TRUE(program) << to_text(program.error());
-  const auto passes = run_pipeline(*program, program->forward(), quantized_pipeline());
+  auto module = pt2::read_pt2(folder / "quantized.pt2");
+  ASSERT_TRUE(module) << to_text(module.error());
+  const auto passes = run_pipeline(*module, module->forward(), quantized_pipeline());
   ASSERT_TRUE(passes) << to_text(passes.error());
   const auto arrays = read_npz(folder / "test.npz");
   ASSERT_TRUE(arrays);
-  const auto samples = Samples::bind(program->forward(), *arrays, "test.npz");
+  const auto samples = Samples::bind(module->forward(), *arrays, "test.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
   const auto [sqnr, same_class, accuracy] =
-      figures_of(*program, *samples, *find(*arrays, "quantized_output"), find(*arrays, "label"));
+      figures_of(*module, *samples, *find(*arrays, "quantized_output"), find(*arrays, "label"));
   printf("%-16s SQNR %.1f dB (limit %.1f), same class %.4f, accuracy %.4f\n", limits.model, sqnr,
          limits.sqnr, same_class, accuracy);
   EXPECT_GE(sqnr, limits.sqnr);

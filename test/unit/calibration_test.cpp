@@ -18,18 +18,18 @@ using test::ramp;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(Calibrate, DoesNotDependOnThreads) {
-  const Program program = parse(kSmall);
-  const Annotation annotation = annotate(program.forward(), neutron_patterns());
+  const Module module = parse(kSmall);
+  const Annotation annotation = annotate(module.forward(), neutron_patterns());
   std::vector<NamedTensor> arrays = ramp("x", {37, 1, 2, 4, 4}, -3, 5);
   std::mt19937 generator(1);
   std::ranges::shuffle(arrays[0].tensor.values<float>(), generator);
-  const auto one = calibrate_reference(program, annotation, arrays, 1);
+  const auto one = calibrate_reference(module, annotation, arrays, 1);
   ASSERT_TRUE(one);
   EXPECT_EQ(one->samples, 37U);
   EXPECT_EQ(one->values.at("x").count(), 37 * 32);
   const std::string text = to_json(*one);
   for (const unsigned threads : {2U, 5U, 16U})
-    EXPECT_EQ(to_json(*calibrate_reference(program, annotation, arrays, threads)), text);
+    EXPECT_EQ(to_json(*calibrate_reference(module, annotation, arrays, threads)), text);
 
   const auto loaded = parse_calibration(text, "cal.json");
   ASSERT_TRUE(loaded) << to_text(loaded.error());
@@ -65,8 +65,8 @@ TEST(Calibrate, SumsChannelsInBothLayouts) {
 
 // Element i of three samples is i: 16 of a channel lie side by side, 32 make a sample.
 TEST(Calibrate, MeansOfChannelsAreOverAllSamples) {
-  const Program program = parse(kSmall);
-  const auto found = calibrate_reference(program, annotate(program.forward(), neutron_patterns()),
+  const Module module = parse(kSmall);
+  const auto found = calibrate_reference(module, annotate(module.forward(), neutron_patterns()),
                                          ramp("x", {3, 1, 2, 4, 4}, 0, 95), 2);
   ASSERT_TRUE(found);
   const ChannelStatistics& x = found->channels.at("x");
@@ -143,15 +143,15 @@ TEST(Calibrate, RefusesDamagedJson) {
 }
 
 TEST(Calibrate, SaysWhereTheModelComputesNaN) {
-  const Program program = parse(kSmall);
-  const Annotation annotation = annotate(program.forward(), neutron_patterns());
+  const Module module = parse(kSmall);
+  const Annotation annotation = annotate(module.forward(), neutron_patterns());
   std::vector<NamedTensor> arrays = ramp("x", {9, 1, 2, 4, 4}, 0, 1);
   const auto values = arrays[0].tensor.values<float>();
   for (size_t i = 0; i < 32; ++i)
     values[i + 96] = values[i + 160] =
         std::numeric_limits<float>::max();  // the sum overflows in the addition
   for (const unsigned threads : {1U, 4U}) {
-    const auto result = calibrate_reference(program, annotation, arrays, threads);
+    const auto result = calibrate_reference(module, annotation, arrays, threads);
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().id, DiagnosticId::kCalibrationNotFinite);
     EXPECT_NE(result.error().reason.find("sample 3"), std::string::npos) << result.error().reason;
@@ -162,11 +162,11 @@ TEST(Calibrate, SaysWhereTheModelComputesNaN) {
 // An infinity that is only a result saturates; NaN does not, nor one that is read.
 TEST(Calibrate, InfiniteResults) {
   const auto range_of = [](std::string_view ops, float low) -> Result<float> {
-    const Program program =
+    const Module module =
         parse("graph @forward(%x: f32[8]) {\n" + std::string(ops) + "\n  return %y\n}");
-    const Graph& graph = program.forward();
-    const auto calibration = calibrate_reference(program, annotate(graph, neutron_patterns()),
-                                                 ramp("x", {1, 8}, low, 3));
+    const Graph& graph = module.forward();
+    const auto calibration =
+        calibrate_reference(module, annotate(graph, neutron_patterns()), ramp("x", {1, 8}, low, 3));
     if (!calibration) return tl::unexpected(calibration.error());
     return calibration->values.at("y").range().max;
   };
@@ -178,11 +178,11 @@ TEST(Calibrate, InfiniteResults) {
 }
 
 TEST(Calibrate, RefusesBadSamples) {
-  const Program program = parse(kSmall);
-  const Graph& graph = program.forward();
+  const Module module = parse(kSmall);
+  const Graph& graph = module.forward();
   const Annotation annotation = annotate(graph, neutron_patterns());
   const auto id_of = [&](const std::vector<NamedTensor>& arrays) {
-    const auto result = calibrate_reference(program, annotation, arrays);
+    const auto result = calibrate_reference(module, annotation, arrays);
     EXPECT_FALSE(result);
     EXPECT_FALSE(result || result.error().fix.empty());
     return result ? DiagnosticId::kIrInvalid : result.error().id;
@@ -196,15 +196,15 @@ TEST(Calibrate, RefusesBadSamples) {
   std::vector<NamedTensor> doubles;
   doubles.push_back({"x", Tensor(DType::kFloat64, {1, 2, 4, 4})});
   EXPECT_EQ(id_of(doubles), DiagnosticId::kDataDtype);
-  const auto none = calibrate(program, graph, annotation, *make_reference_executor(program, graph),
+  const auto none = calibrate(module, graph, annotation, *make_reference_executor(module, graph),
                               Samples::random(graph, 0));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().id, DiagnosticId::kCalibrationMissing);
 }
 
 TEST(Samples, AreFoundByNameOrOrder) {
-  const Program program = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
-  const Graph& graph = program.forward();
+  const Module module = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
+  const Graph& graph = module.forward();
   const auto bind = [&](std::initializer_list<std::pair<const char*, Shape>> wanted) {
     std::vector<NamedTensor> arrays;
     for (const auto& [name, shape] : wanted)
@@ -221,7 +221,7 @@ TEST(Samples, AreFoundByNameOrOrder) {
   EXPECT_EQ(bind({{"a", {1, 3}}, {"input", {2}}}).error().id, DiagnosticId::kDataMissingArray);
   EXPECT_EQ(bind({{"a", {1, 3}}, {"b", {4}}}).error().id, DiagnosticId::kDataShape);
 
-  const Program one = parse("graph @forward(%x: f32[3]) {\n  return %x\n}\n");
+  const Module one = parse("graph @forward(%x: f32[3]) {\n  return %x\n}\n");
   const auto arrays = ramp("photo", {2, 3}, 0, 5);
   EXPECT_FALSE(Samples::bind(one.forward(), arrays, "photo.npz"));
   const auto npy = Samples::bind(one.forward(), arrays, "photo.npy");
@@ -231,12 +231,12 @@ TEST(Samples, AreFoundByNameOrOrder) {
 
 // What no input takes stays unread: the name of each input, `input_K` and `input` are taken.
 TEST(Samples, AreReadFromWhatInputsTake) {
-  const Program program = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
-  const Graph& graph = program.forward();
+  const Module module = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
+  const Graph& graph = module.forward();
   for (const char* name : {"a", "b", "input", "input_0", "input_1"})
-    EXPECT_TRUE(Samples::wants(graph, name)) << name;
+    EXPECT_TRUE(Samples::is_input_array(graph, name)) << name;
   for (const char* name : {"", "c", "input_2", "inputs", "label"})
-    EXPECT_FALSE(Samples::wants(graph, name)) << name;
+    EXPECT_FALSE(Samples::is_input_array(graph, name)) << name;
   std::vector<NamedTensor> arrays = ramp("input", {4, 3}, 0, 11);
   arrays.push_back({"b", Tensor(DType::kFloat32, {4, 2})});
   arrays.push_back({"label", Tensor(DType::kInt64, {9})});
@@ -250,19 +250,19 @@ TEST(Samples, AreReadFromWhatInputsTake) {
 }
 
 TEST(Samples, NameWhatIsNotFinite) {
-  const Program program = parse("graph @forward(%x: f32[2,3]) {\n  return %x\n}\n");
+  const Module module = parse("graph @forward(%x: f32[2,3]) {\n  return %x\n}\n");
   auto arrays = ramp("x", {4, 2, 3}, 0, 1);
   arrays[0].tensor.values<float>()[20] = kInfinity;  // 3 · 6 + 2
-  const auto samples = Samples::bind(program.forward(), arrays, "data.npz");
+  const auto samples = Samples::bind(module.forward(), arrays, "data.npz");
   ASSERT_TRUE(samples);
-  const Status finite = samples->check_finite();
+  const Result<void> finite = samples->check_finite();
   ASSERT_FALSE(finite);
   EXPECT_EQ(finite.error().reason, "element 2 of sample 3 is NaN or infinite");
 }
 
 TEST(Samples, RandomOnesAreNormalAndRepeatable) {
-  const Program program = parse("graph @forward(%x: f32[1000]) {\n  return %x\n}\n");
-  const Samples samples = Samples::random(program.forward(), 10);
+  const Module module = parse("graph @forward(%x: f32[1000]) {\n  return %x\n}\n");
+  const Samples samples = Samples::random(module.forward(), 10);
   double sum = 0, squares = 0;
   for (size_t i = 0; i < samples.size(); ++i)
     for (const float x : samples.inputs(i)[0].values<float>()) {
@@ -271,7 +271,7 @@ TEST(Samples, RandomOnesAreNormalAndRepeatable) {
     }
   EXPECT_NEAR(sum / 1e4, 0, 0.05);
   EXPECT_NEAR(squares / 1e4, 1, 0.05);
-  const Samples again = Samples::random(program.forward(), 10);
+  const Samples again = Samples::random(module.forward(), 10);
   EXPECT_EQ(again.inputs(9)[0].values<float>()[999], samples.inputs(9)[0].values<float>()[999]);
 }
 

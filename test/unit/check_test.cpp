@@ -15,7 +15,7 @@ namespace dtr {
 namespace {
 
 // A quantized convolution and softmax; `seed` makes the weights.
-Program model(int seed) {
+Module model(int seed) {
   const std::string text = R"(graph @forward(%x: f32[1,3,7,6]) {
   %q: i8[1,3,7,6] quant<0.02:-3> = quantize(%x)
   %w: i8[10,3,3,3] quant<range=-127..127, 0.01> = constant seeded<)" +
@@ -24,7 +24,7 @@ Program model(int seed) {
   %y: f32[1,10,7,6] = dequantize(%a)
   return %y
 })";
-  return *parse_program(text, "model.ir");
+  return *parse_module(text, "model.ir");
 }
 
 TEST(Check, RefusesAProgramThatComputesSomethingElse) {
@@ -99,10 +99,10 @@ std::string on_linear(const std::string& function, int seed = 1) {
 }
 
 // A program of `compiled` held against the graph of `wanted`.
-Status check_against(const std::string& wanted, const std::string& compiled) {
+Result<void> check_against(const std::string& wanted, const std::string& compiled) {
   const CompileSettings settings{.target = find_target("executorch"), .ranges = AsItIs{}};
-  DTR_ASSIGN(Compilation made, compile_model(*parse_program(compiled, "made.ir"), settings));
-  DTR_ASSIGN(Compilation own, compile_model(*parse_program(wanted, "model.ir"), settings));
+  DTR_ASSIGN(Compilation made, compile_model(*parse_module(compiled, "made.ir"), settings));
+  DTR_ASSIGN(Compilation own, compile_model(*parse_module(wanted, "model.ir"), settings));
   own.written = std::move(made.written);
   own.values = made.values;
   DTR_TRY(check_program(own));
@@ -128,7 +128,7 @@ const std::string kIllConditioned[] = {
 
 TEST(Check, TakesWhatFloat32Leaves) {
   for (const std::string& function : kIllConditioned) {
-    const Status status = check_against(on_linear(function), on_linear(function));
+    const Result<void> status = check_against(on_linear(function), on_linear(function));
     EXPECT_TRUE(status) << function << "\n" << (status ? "" : to_text(status.error()));
   }
 }
@@ -160,7 +160,7 @@ TEST(Check, NamesTheFirstOperatorThatIsWrong) {
   const std::string sine = on_linear(kIllConditioned[3]);
   std::string cosine = sine;
   cosine.replace(cosine.find("aten.sin"), 8, "aten.cos");
-  const Status status = check_against(sine, cosine);
+  const Result<void> status = check_against(sine, cosine);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckFailed);
   EXPECT_NE(status.error().reason.find("; `y`, aten.sin: element"), std::string::npos)
@@ -170,9 +170,9 @@ TEST(Check, NamesTheFirstOperatorThatIsWrong) {
 // --- accuracy against the float model ---
 
 // Calibrated on noise, and checked on it.
-Status check_quantized(const std::string& text, double least = kLeastCheckDecibels) {
+Result<void> check_quantized(const std::string& text, double least = kLeastCheckDecibels) {
   DTR_ASSIGN(const Compilation compiled,
-             compile_model(*parse_program(text, "model.ir"),
+             compile_model(*parse_module(text, "model.ir"),
                            {.target = find_target("imxrt700"), .samples = NoiseSamples{2}}));
   DTR_TRY(check_program(compiled, least));
   return {};
@@ -189,7 +189,7 @@ std::string scaled_layer(const std::string& factor) {
 }
 
 TEST(Check, RefusesAnOutputOfWhichNothingIsLeft) {
-  const Status status = check_quantized(scaled_layer("1e-38"));
+  const Result<void> status = check_quantized(scaled_layer("1e-38"));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckInaccurate);
   EXPECT_EQ(status.error().reason,

@@ -49,13 +49,13 @@ std::string network(int ops, int on_host, bool quantized) {
 double seconds(int ops, int on_host, bool quantized) {
   const std::string text = network(ops, on_host, quantized);
   const std::clock_t start = std::clock();
-  Result<Program> program = parse_program(text, "network.ir");
-  if (!program) {
-    ADD_FAILURE() << to_text(program.error());
+  Result<Module> module = parse_module(text, "network.ir");
+  if (!module) {
+    ADD_FAILURE() << to_text(module.error());
     return 0;
   }
   const Result<Compilation> compiled =
-      compile_model(std::move(*program),
+      compile_model(std::move(*module),
                     {.target = find_target("imxrt700"), .samples = NoiseSamples{1}, .threads = 1});
   EXPECT_TRUE(compiled) << to_text(compiled.error());
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

@@ -11,10 +11,10 @@
 namespace dtr {
 namespace {
 
-Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
+Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text, "test.ir");
+  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  return module ? std::move(*module) : Module{};
 }
 
 // Every form of convolution and linear that the executor tells apart, with other ops between them.
@@ -70,12 +70,12 @@ void expect_close(const TensorView& got, const TensorView& wanted, const std::st
 }
 
 TEST(OneDnnExecutor, AgreesWithTheReferenceOnEveryValue) {
-  const Program program = parse(kForms);
-  const Graph& graph = program.forward();
+  const Module module = parse(kForms);
+  const Graph& graph = module.forward();
   const Samples samples = Samples::random(graph, 3);
-  auto fast = make_onednn_executor(program, graph);
+  auto fast = make_onednn_executor(module, graph);
   ASSERT_TRUE(fast) << to_text(fast.error());
-  const auto reference = make_reference_executor(program, graph);
+  const auto reference = make_reference_executor(module, graph);
   for (size_t sample = 0; sample < samples.size(); ++sample) {
     std::map<ValueId, Tensor> wanted;
     size_t observed = 0;
@@ -96,10 +96,10 @@ TEST(OneDnnExecutor, AgreesWithTheReferenceOnEveryValue) {
 }
 
 TEST(OneDnnExecutor, RunsInSeveralThreadsWithTheSameBits) {
-  const Program program = parse(kForms);
-  const Graph& graph = program.forward();
+  const Module module = parse(kForms);
+  const Graph& graph = module.forward();
   const Samples samples = Samples::random(graph, 32);
-  auto executor = make_onednn_executor(program, graph, {.observe_any_layout = true});
+  auto executor = make_onednn_executor(module, graph, {.observe_any_layout = true});
   ASSERT_TRUE(executor);
   const auto run_all = [&](unsigned threads) {
     std::vector<std::vector<Tensor>> outputs(samples.size());
@@ -115,12 +115,12 @@ TEST(OneDnnExecutor, RunsInSeveralThreadsWithTheSameBits) {
 }
 
 TEST(OneDnnExecutor, AnyLayoutHasTheSameElements) {
-  const Program program = parse(kForms);
-  const Graph& graph = program.forward();
+  const Module module = parse(kForms);
+  const Graph& graph = module.forward();
   const Samples samples = Samples::random(graph, 1);
   const auto sorted_values = [&](bool any_layout) {
     std::map<ValueId, std::vector<float>> values;
-    auto executor = make_onednn_executor(program, graph, {.observe_any_layout = any_layout});
+    auto executor = make_onednn_executor(module, graph, {.observe_any_layout = any_layout});
     EXPECT_TRUE((*executor)->run(samples.inputs(0), [&](ValueId id, const TensorView& view) {
       const auto elements = view.values<float>();
       values[id].assign(elements.begin(), elements.end());
@@ -132,24 +132,24 @@ TEST(OneDnnExecutor, AnyLayoutHasTheSameElements) {
 }
 
 TEST(OneDnnExecutor, RefusesOpsThatMakeCodes) {
-  const Program program = parse(R"(graph @forward(%x: i8[1,4] quant<0.5>) {
+  const Module module = parse(R"(graph @forward(%x: i8[1,4] quant<0.5>) {
   %y: i8[1,4] quant<0.5> = aten.relu(%x)
   return %y
 }
 )");
-  const auto executor = make_onednn_executor(program, program.forward());
+  const auto executor = make_onednn_executor(module, module.forward());
   ASSERT_FALSE(executor);
   EXPECT_EQ(executor.error().id, DiagnosticId::kIrInvalid);
 }
 
 // A model may take codes: (code - 3) / 2.
 TEST(OneDnnExecutor, DequantizesInputs) {
-  const Program program = parse(R"(graph @forward(%x: i8[1,4] quant<0.5:3>) {
+  const Module module = parse(R"(graph @forward(%x: i8[1,4] quant<0.5:3>) {
   %y: f32[1,4] = dequantize(%x)
   return %y
 }
 )");
-  const auto executor = make_onednn_executor(program, program.forward());
+  const auto executor = make_onednn_executor(module, module.forward());
   ASSERT_TRUE(executor) << to_text(executor.error());
   int8_t codes[] = {-128, 3, 4, 127};
   const TensorView input{

@@ -22,18 +22,18 @@ namespace {
 // A graph with one builder that makes all of it.
 class Built {
  public:
-  Built() { program_.graphs.emplace_back(); }
+  Built() { module_.graphs.emplace_back(); }
   // An input with the values first, first + step, ….
   ValueId input(const Shape& shape, double first = 0, double step = 1) {
     Tensor tensor(DType::kFloat32, shape);
     for (size_t i = 0; i < tensor.values<float>().size(); ++i)
       tensor.values<float>()[i] = static_cast<float>(first + step * static_cast<double>(i));
     inputs_.push_back(std::move(tensor));
-    return Rewriter(program_.forward()).add_input({.dtype = DType::kFloat32, .shape = shape}, "x");
+    return Rewriter(module_.forward()).add_input({.dtype = DType::kFloat32, .shape = shape}, "x");
   }
   GraphBuilder& builder() {
     return builder_.has_value() ? *builder_
-                                : builder_.emplace(program_, program_.forward(), Origin{});
+                                : builder_.emplace(module_, module_.forward(), Origin{});
   }
   // The shape and the elements of a value.
   std::pair<Shape, std::vector<float>> values(const Result<ValueId>& result) {
@@ -41,11 +41,11 @@ class Built {
       ADD_FAILURE() << result.error().reason;
       return {};
     }
-    Rewriter(program_.forward()).set_outputs({*result});
-    EXPECT_TRUE(verify(program_));
+    Rewriter(module_.forward()).set_outputs({*result});
+    EXPECT_TRUE(verify(module_));
     std::vector<TensorView> views;
     for (const Tensor& tensor : inputs_) views.push_back(tensor.view());
-    const auto outputs = make_reference_executor(program_, program_.forward())->run(views);
+    const auto outputs = make_reference_executor(module_, module_.forward())->run(views);
     if (!outputs) {
       ADD_FAILURE() << outputs.error().reason;
       return {};
@@ -53,10 +53,10 @@ class Built {
     const auto elements = outputs->front().values<float>();
     return {outputs->front().shape(), {elements.begin(), elements.end()}};
   }
-  size_t ops() { return program_.forward().op_count(); }
+  size_t ops() { return module_.forward().op_count(); }
 
  private:
-  Program program_;
+  Module module_;
   std::vector<Tensor> inputs_;
   std::optional<GraphBuilder> builder_;
 };

@@ -24,11 +24,11 @@ struct Ran {
 Result<Ran> compile_and_run(const std::string& model, const CompileSettings& settings) {
   DTR_ASSIGN(const Compilation compiled,
              compile_model(test::source_path("test/golden/" + model + ".ir").string(), settings));
-  DTR_ASSIGN(
-      const std::unique_ptr<Session> session,
-      Session::load(compiled.pte(), "test.pte", simulator::best_kit(), compiled.tensor_file()));
+  DTR_ASSIGN(const std::unique_ptr<Session> session,
+             Session::load(compiled.pte(), "test.pte", simulator::best_kernel_set(),
+                           compiled.tensor_file()));
   Ran ran{.report = compile_report(compiled),
-          .manifest_flags = session->image().file().manifest()->flags};
+          .manifest_flags = session->pte_file().file().manifest()->flags};
   const Samples samples = Samples::random(session->signature(), 2);
   for (size_t i = 0; i < samples.size(); ++i) {
     DTR_ASSIGN(std::vector<Tensor> outputs, session->run(samples.inputs(i), &ran.stats));
@@ -115,10 +115,10 @@ TEST(ConstantsInSram, MustFit) {
 }
 )";
   for (const ConstantMemory memory : {ConstantMemory::kFlash, ConstantMemory::kSram}) {
-    Result<Program> program = parse_program(kLarge, "large.ir");
-    ASSERT_TRUE(program) << to_text(program.error());
+    Result<Module> module = parse_module(kLarge, "large.ir");
+    ASSERT_TRUE(module) << to_text(module.error());
     const Result<Compilation> compiled =
-        compile_model(std::move(*program), settings_for("imxrt700", memory));
+        compile_model(std::move(*module), settings_for("imxrt700", memory));
     if (memory == ConstantMemory::kFlash) {
       EXPECT_TRUE(compiled) << to_text(compiled.error());
       continue;

@@ -26,9 +26,9 @@ size_t conversions(const Graph& graph) {
 // Operators of the quantized graph that were to run in int8 and run in float.
 std::vector<std::string> fallen_back(const conformance::Built& built) {
   std::vector<std::string> names;
-  if (conversions(built.compiled.program.forward()) <= conversions(built.compiled.quantized))
+  if (conversions(built.compiled.module.forward()) <= conversions(built.compiled.quantized))
     return names;
-  const Graph& placed = built.compiled.program.forward();
+  const Graph& placed = built.compiled.module.forward();
   for (const OpId id : placed.ops()) {
     const Op& op = placed.op(id);
     const auto quantized = [&](ValueId value) { return placed.type(value).quantized(); };
@@ -58,7 +58,7 @@ void check(const std::filesystem::path& model, const std::vector<NamedTensor>* a
   const auto built = conformance::build(std::move(*program), &*samples, *find_target("cortex-m33"));
   ASSERT_TRUE(built) << to_text(built.error());
   const auto reference =
-      make_reference_executor((*built)->compiled.program, (*built)->compiled.quantized);
+      make_reference_executor((*built)->compiled.module, (*built)->compiled.quantized);
   const auto wanted = reference->run(samples->inputs(0));
   const auto got = (*built)->session->run(samples->inputs(0));
   ASSERT_TRUE(wanted);
@@ -113,7 +113,7 @@ TEST(CortexM, MixedNetStaysInt8) {
         report.operators, [](const OperatorRow& row) { return row.kernel.starts_with("aten::"); });
     EXPECT_EQ(float_kernels, with == 0);
     const auto reference =
-        make_reference_executor((*built)->compiled.program, (*built)->compiled.quantized);
+        make_reference_executor((*built)->compiled.module, (*built)->compiled.quantized);
     const auto expected = reference->run(samples.inputs(0));
     const auto got = (*built)->session->run(samples.inputs(0));
     ASSERT_TRUE(expected);

@@ -274,7 +274,7 @@ void add_reductions(Cases& cases) {
                   .rescale = {},
                   .clamp_low = -128,
                   .clamp_high = 127,
-                  .index_bytes = gives_index(kind) ? 8u : 0u};
+                  .index_bytes = returns_index(kind) ? 8u : 0u};
   };
   for (const ReduceKind kind :
        {ReduceKind::kSum, ReduceKind::kMaximum, ReduceKind::kMinimum, ReduceKind::kSumOfBytes}) {

@@ -142,12 +142,13 @@ TEST(EtRecord, OfOursSaysTheSameWithoutOurMember) {
 }
 
 TEST(EtRecord, IsMadeOfProgramAndModelByteForByte) {
-  const auto image = ProgramImage::open(data("branches.pte").string());
-  ASSERT_TRUE(image) << to_text(image.error());
+  const auto pte_file = PteFile::open(data("branches.pte").string());
+  ASSERT_TRUE(pte_file) << to_text(pte_file.error());
   const std::vector<std::byte> model = test::read_bytes(data("branches.pt2"));
-  const auto edge = pt2::to_edge_program(model, "branches.pt2", debug_handles(*image->debug_map()));
+  const auto edge =
+      pt2::to_edge_program(model, "branches.pt2", debug_handles(*pte_file->debug_map()));
   ASSERT_TRUE(edge) << to_text(edge.error());
-  const auto record = to_etrecord(*image, *edge);
+  const auto record = to_etrecord(*pte_file, *edge);
   ASSERT_TRUE(record) << to_text(record.error());
   EXPECT_EQ(*record, test::read_bytes(data("branches.etrecord")));
 }
@@ -214,9 +215,9 @@ TEST(EtRecord, RefusesWhatIsNone) {
 }
 
 TEST(EtRecord, NeedsADebugMap) {
-  const auto image = ProgramImage::open(test::source_path("test/data/pte/upstream.pte").string());
-  ASSERT_TRUE(image) << to_text(image.error());
-  const auto record = to_etrecord(*image, {});
+  const auto pte_file = PteFile::open(test::source_path("test/data/pte/upstream.pte").string());
+  ASSERT_TRUE(pte_file) << to_text(pte_file.error());
+  const auto record = to_etrecord(*pte_file, {});
   ASSERT_FALSE(record);
   EXPECT_EQ(record.error().id, DiagnosticId::kNoDebugMap);
   EXPECT_EQ(record.error().reason,

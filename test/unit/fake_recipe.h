@@ -11,10 +11,10 @@
 
 namespace dtr {
 
-inline Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
+inline Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text, "test.ir");
+  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  return module ? std::move(*module) : Module{};
 }
 
 // A delegate that takes the ops it is told to, in the layout it is told to.
@@ -38,7 +38,7 @@ class FakeDelegate final : public DelegateBackend {
   LayoutChoice layouts(const Graph&, OpId) const override { return layout_; }
   uint64_t cost(const Graph&, OpId) const override { return 1; }
   uint64_t dispatch_cycles() const override { return hand_over_; }
-  Result<std::unique_ptr<LoweredPartition>> lower(Program&, Graph) const override {
+  Result<std::unique_ptr<LoweredPartition>> lower(Module&, Graph) const override {
     DTR_CHECK(false);
   }
   size_t max_operands() const override { return most_operands; }

@@ -22,7 +22,7 @@ constexpr std::string_view kHostile =
 
 Profile profile_of(const std::string& name) {
   Profile profile{.program = "example.pte",
-                  .id = TraceProgram{.checksum = 7, .target = "imxrt700", .clock_hz = 1'000'000}};
+                  .id = TraceSource{.checksum = 7, .target = "imxrt700", .clock_hz = 1'000'000}};
   profile.sources.push_back({.name = name,
                              .target = "aten.conv2d.default",
                              .module_path = "stem." + name,

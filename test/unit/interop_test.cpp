@@ -131,7 +131,7 @@ TEST_F(WithTensorFile, RunsAsOnExecuTorch) {
   const auto session = Session::open(program_, {tensors_});
   ASSERT_TRUE(session) << to_text(session.error());
   EXPECT_EQ(compare_outputs(**session, case_), 0);
-  const auto file = TensorFileImage::open(tensors_);
+  const auto file = PtdFile::open(tensors_);
   ASSERT_TRUE(file);
   EXPECT_EQ(describe_tensor_file(*file).substr(0, describe_tensor_file(*file).find('\n')),
             fmt::format("tensor file {}: {} entries", tensors_, file->file().count()));
@@ -141,7 +141,7 @@ TEST_F(WithTensorFile, NamesEveryTensorThatIsMissing) {
   const auto session = Session::open(program_);
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().id, DiagnosticId::kConstantsMissing);
-  const auto file = TensorFileImage::open(tensors_);
+  const auto file = PtdFile::open(tensors_);
   ASSERT_TRUE(file);
   for (size_t i = 0; i < file->file().count(); ++i)
     EXPECT_NE(session.error().reason.find(
@@ -155,15 +155,15 @@ TEST_F(WithTensorFile, NamesEveryTensorThatIsMissing) {
 TEST_F(WithTensorFile, DamagedFilesAreRefusedOrRead) {
   const std::vector<std::byte> good = case_.tensors;
   const test::AlignedCopy copy(good);
-  const auto image = ProgramImage::parse(case_.program, "m.pte");
-  ASSERT_TRUE(image);
+  const auto pte_file = PteFile::parse(case_.program, "m.pte");
+  ASSERT_TRUE(pte_file);
   const auto load = [&](std::span<const std::byte> bytes) {
     pte::TensorFile file;
     if (!pte::TensorFile::open(bytes, true, &file).ok()) return false;
     const runtime::LoadOptions options{.kernels = runtime::portable::kernels(),
                                        .tensor_files = std::span<const pte::TensorFile>(&file, 1)};
     runtime::Program program;
-    return runtime::Program::load(image->bytes(), options, &program).ok();
+    return runtime::Program::load(pte_file->bytes(), options, &program).ok();
   };
   EXPECT_TRUE(load(copy.bytes()));
   size_t refused = 0;
@@ -252,7 +252,7 @@ TEST(Interop, FlippedBitsOfAModelAreFound) {
 
 Result<std::unique_ptr<conformance::Built>> build_with_tensor_file(const std::string& name,
                                                                    std::string_view target) {
-  DTR_ASSIGN(Program program, read_model(model_of(name)));
+  DTR_ASSIGN(Module program, read_model(model_of(name)));
   return conformance::build(std::move(program), nullptr,
                             {.target = find_target(target), .external_constants = true});
 }
@@ -289,8 +289,9 @@ TEST(Interop, WeightsOfAnotherModelAreNotTaken) {
   const auto built = build_with_tensor_file(kWithTensorFile, "cortex-m33");
   const auto other = build_with_tensor_file("digits_cnn", "cortex-m33");
   ASSERT_TRUE(built && other);
-  const auto session = Session::load((*built)->compiled.pte(), "m.pte", simulator::best_kit(),
-                                     (*other)->compiled.tensor_file());
+  const auto session =
+      Session::load((*built)->compiled.pte(), "m.pte", simulator::best_kernel_set(),
+                    (*other)->compiled.tensor_file());
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().id, DiagnosticId::kConstantsMissing);
   EXPECT_NE(session.error().reason.find("\n  tensor constant."), std::string::npos)

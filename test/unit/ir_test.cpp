@@ -13,15 +13,15 @@
 namespace dtr {
 namespace {
 
-Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
+Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text, "test.ir");
+  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  return module ? std::move(*module) : Module{};
 }
 
 std::string reason_of(std::string_view text) {
-  const Result<Program> program = parse_program(text);
-  return program ? "no error" : program.error().reason;
+  const Result<Module> module = parse_module(text);
+  return module ? "no error" : module.error().reason;
 }
 
 // A graph of one relu around whatever the test is about.
@@ -50,9 +50,9 @@ graph @other() {
   return
 }
 )";
-  const Program program = parse(text);
-  EXPECT_EQ(print(program), text);
-  EXPECT_TRUE(verify(program));
+  const Module module = parse(text);
+  EXPECT_EQ(print(module), text);
+  EXPECT_TRUE(verify(module));
 }
 
 TEST(Text, SeededIsTheSameOnEveryMachine) {
@@ -72,12 +72,12 @@ TEST(Text, SeededIsTheSameOnEveryMachine) {
 }
 
 TEST(Text, ElidesBigConstantsOnly) {
-  const Program program = parse(around_relu("f32[3] = constant dense<1, 2, 3>"));
-  EXPECT_NE(print(program, {.inline_elements = 2, .elide_constants = true}).find("seeded<0x"),
+  const Module module = parse(around_relu("f32[3] = constant dense<1, 2, 3>"));
+  EXPECT_NE(print(module, {.inline_elements = 2, .elide_constants = true}).find("seeded<0x"),
             std::string::npos);
-  EXPECT_NE(print(program, {.inline_elements = 3, .elide_constants = true}).find("dense<1, 2, 3>"),
+  EXPECT_NE(print(module, {.inline_elements = 3, .elide_constants = true}).find("dense<1, 2, 3>"),
             std::string::npos);
-  EXPECT_NE(print(program, {.inline_elements = 2}).find("hex<0000803f0000004000004040>"),
+  EXPECT_NE(print(module, {.inline_elements = 2}).find("hex<0000803f0000004000004040>"),
             std::string::npos);
 }
 
@@ -139,26 +139,26 @@ TEST(Text, RefusesInsaneQuantization) {
 }
 
 // A chain x → relu → … → relu of `length` ops.
-Program relu_chain(int length) {
-  Program program;
-  Graph& graph = program.graphs.emplace_back();
+Module relu_chain(int length) {
+  Module module;
+  Graph& graph = module.graphs.emplace_back();
   Rewriter rewriter(graph);
   ValueId value = rewriter.add_input({.shape = {2, 3}}, "x");
   for (int i = 0; i < length; ++i)
     value = *rewriter.append({.def = &ops::kRelu, .operands = {value}});
   rewriter.set_outputs({value});
-  return program;
+  return module;
 }
 
 TEST(Rewriter, ReplacesErasesAndNames) {
-  Program program = relu_chain(3);
-  Graph& graph = program.forward();
+  Module module = relu_chain(3);
+  Graph& graph = module.forward();
   Rewriter rewriter(graph);
   const OpId middle = graph.op(graph.first_op()).next;
   const ValueId first = graph.op(graph.first_op()).results[0];
   rewriter.replace(middle, first);
-  EXPECT_TRUE(verify(program));
-  EXPECT_EQ(print(program),
+  EXPECT_TRUE(verify(module));
+  EXPECT_EQ(print(module),
             "graph @forward(%x: f32[2,3]) {\n  %relu: f32[2,3] = aten.relu(%x)\n  %relu_2: "
             "f32[2,3] = aten.relu(%relu)\n  return %relu_2\n}\n");
   rewriter.rename(first, "relu_2");
@@ -166,38 +166,38 @@ TEST(Rewriter, ReplacesErasesAndNames) {
   EXPECT_EQ(graph.op_count(), 2U);
   rewriter.replace_uses(graph.outputs()[0], first);
   EXPECT_EQ(graph.outputs()[0], first);
-  EXPECT_TRUE(verify(program));
+  EXPECT_TRUE(verify(module));
 }
 
 TEST(Rewriter, RefusesWhatTheOperatorRefuses) {
-  Program program = relu_chain(1);
-  Rewriter rewriter(program.forward());
+  Module module = relu_chain(1);
+  Rewriter rewriter(module.forward());
   EXPECT_FALSE(rewriter.append({.def = &ops::kRelu}));
   EXPECT_FALSE(rewriter.append({.def = &ops::kRelu,
-                                .operands = {program.forward().inputs()[0]},
+                                .operands = {module.forward().inputs()[0]},
                                 .attributes = {{"nonsense", true}}}));
 }
 
 TEST(Verifier, SeesBrokenOrder) {
-  Program program = relu_chain(2);
-  Graph& graph = program.forward();
+  Module module = relu_chain(2);
+  Graph& graph = module.forward();
   Rewriter(graph).move_before(graph.last_op(), graph.first_op());
-  const Status status = verify(program);
+  const Result<void> status = verify(module);
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().reason.find("used before it is defined"), std::string::npos);
 }
 
 TEST(Verifier, SeesWrongTypesAndConstants) {
-  Program program = relu_chain(1);
-  Rewriter rewriter(program.forward());
-  rewriter.set_element_type(program.forward().outputs()[0], DType::kInt32, std::nullopt);
-  EXPECT_FALSE(verify(program));
-  rewriter.set_element_type(program.forward().outputs()[0], DType::kFloat32, std::nullopt);
-  EXPECT_TRUE(verify(program));
+  Module module = relu_chain(1);
+  Rewriter rewriter(module.forward());
+  rewriter.set_element_type(module.forward().outputs()[0], DType::kInt32, std::nullopt);
+  EXPECT_FALSE(verify(module));
+  rewriter.set_element_type(module.forward().outputs()[0], DType::kFloat32, std::nullopt);
+  EXPECT_TRUE(verify(module));
   const float value = 1;
   rewriter.add_constant({.shape = {2}},
-                        program.constants.add_values<float>(DType::kFloat32, {&value, 1}), "c");
-  EXPECT_FALSE(verify(program));
+                        module.constants.add_values<float>(DType::kFloat32, {&value, 1}), "c");
+  EXPECT_FALSE(verify(module));
 }
 
 TEST(Scaling, LongChainsAndWideBranchesAreLinear) {
@@ -262,14 +262,14 @@ graph @forward(%x: f32[2,3,5,7] channels_last, %q: i8[4,1] quant<0.05:-3>) {
           break;
       }
     }
-    const Result<Program> program = parse_program(text);
-    if (!program) {
-      ASSERT_FALSE(program.error().reason.empty());
+    const Result<Module> module = parse_module(text);
+    if (!module) {
+      ASSERT_FALSE(module.error().reason.empty());
       continue;
     }
     ++parsed;
-    ASSERT_TRUE(verify(*program)) << text;
-    const std::string printed = print(*program);
+    ASSERT_TRUE(verify(*module)) << text;
+    const std::string printed = print(*module);
     ASSERT_EQ(print(parse(printed)), printed) << text;
   }
   EXPECT_GT(parsed, 500);

@@ -6,7 +6,7 @@
 
 #include "compiler/ops/convolution.h"
 #include "test/unit/machine.h"
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {

@@ -5,7 +5,7 @@
 #include "compiler/ir/printer.h"
 #include "test/random/random_graph.h"
 #include "test/unit/machine.h"
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {
@@ -151,13 +151,13 @@ TEST(NeutronFusion, ClampsOfPoolsAndSums) {
 // deuteron-random.
 TEST(NeutronRandom, GraphsEqualTheReferenceWithEveryOption) {
   const auto backend = make_neutron_backend(test::machine());
-  const auto accept = [&](const Program& program, OpId op) {
-    return !backend->refuse(program.forward(), op);
+  const auto accept = [&](const Module& module, OpId op) {
+    return !backend->refuse(module.forward(), op);
   };
   for (uint64_t seed = 1; seed <= 400; ++seed) {
-    Program program = RandomGraph(seed, {.accept = accept}).make(static_cast<int>(2 + seed % 12));
-    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(program, {.elide_constants = true})));
-    expect_bit_exact(program, test::machine(),
+    Module module = RandomGraph(seed, {.accept = accept}).make(static_cast<int>(2 + seed % 12));
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(module, {.elide_constants = true})));
+    expect_bit_exact(module, test::machine(),
                      {.row_packing = seed % 3 == 0,
                       .fuse = seed % 5 != 0,
                       .prefetch_calls = static_cast<uint32_t>(seed % 7),

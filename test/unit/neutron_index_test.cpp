@@ -1,7 +1,7 @@
 // Indices on the NPU: those of extremes, and what is read by index.
 #include <fmt/format.h>
 
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr {
 namespace {

@@ -130,16 +130,16 @@ TEST(NeutronIr, PayloadsHaveTheConvertersParts) {
     const auto compiled =
         compile_model(test::source_path("models/digits_cnn/quantized.pt2").string(), settings);
     ASSERT_TRUE(compiled) << to_text(compiled.error());
-    const auto image = ProgramImage::parse(compiled->pte(), "m.pte");
-    ASSERT_TRUE(image);
-    const pte::ExecutionPlan& plan = *image->file().program().execution_plan()->Get(0);
+    const auto pte_file = PteFile::parse(compiled->pte(), "m.pte");
+    ASSERT_TRUE(pte_file);
+    const pte::ExecutionPlan& plan = *pte_file->file().program().execution_plan()->Get(0);
     for (const pte::Instruction* instruction : *plan.chains()->Get(0)->instructions()) {
       const pte::DelegateCall* call = instruction->instr_args_as_DelegateCall();
       if (call == nullptr) continue;
       const pte::BackendDelegate& delegate =
           *plan.delegates()->Get(static_cast<uint32_t>(call->delegate_index()));
       EXPECT_EQ(delegate.id()->str(), kNeutronDelegateId);
-      const std::span<const std::byte> bytes = image->file().payload(delegate);
+      const std::span<const std::byte> bytes = pte_file->file().payload(delegate);
       const auto payload = parse_neutron_payload(bytes);
       ASSERT_TRUE(payload) << to_text(payload.error());
       EXPECT_EQ(payload->version, profile ? 1 : 0);

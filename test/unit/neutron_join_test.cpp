@@ -7,7 +7,7 @@
 
 #include "compiler/backends/neutron/lowering/concatenation.h"
 #include "test/unit/machine.h"
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {
@@ -288,8 +288,8 @@ TEST(NeutronJoin, AnyGraph) {
       if (!value.used || (value.name != "%x" && pick(9) == 0))
         outputs += (outputs.empty() ? "" : ", ") + value.name;
     const std::string text = fmt::format("{}  return {}\n}}\n", body, outputs);
-    const Program program = parse(text);
-    in_place += static_cast<int>(neutron::plan_parts(program.forward()).size());
+    const Module module = parse(text);
+    in_place += static_cast<int>(neutron::plan_subviews(module.forward()).size());
     expect_bit_exact(text);
     if (HasFailure()) return;
   }
@@ -297,19 +297,19 @@ TEST(NeutronJoin, AnyGraph) {
 }
 
 TEST(NeutronJoin, OrdersThatInterleaveAreApart) {
-  using neutron::Order;
-  const Order dense{{60, 1, 1}};
-  const Order channels{{20, 3, 8}, {3, 1, 1}};  // 3 of 8 channels of 20 pixels
-  EXPECT_TRUE(neutron::apart(dense, dense, 60));
-  EXPECT_TRUE(neutron::apart(dense, dense, -60));
-  EXPECT_FALSE(neutron::apart(dense, dense, 59));
-  EXPECT_TRUE(neutron::apart(channels, channels, 3));
-  EXPECT_TRUE(neutron::apart(channels, channels, 5));
-  EXPECT_TRUE(neutron::apart(channels, channels, -3));
-  EXPECT_FALSE(neutron::apart(channels, channels, 2));
-  EXPECT_FALSE(neutron::apart(channels, channels, 6));
-  EXPECT_FALSE(neutron::apart(channels, dense, 3));
-  EXPECT_FALSE(neutron::apart({{60, 1, -1}}, dense, 60));
+  using neutron::StridedLayout;
+  const StridedLayout dense{{60, 1, 1}};
+  const StridedLayout channels{{20, 3, 8}, {3, 1, 1}};  // 3 of 8 channels of 20 pixels
+  EXPECT_TRUE(neutron::disjoint(dense, dense, 60));
+  EXPECT_TRUE(neutron::disjoint(dense, dense, -60));
+  EXPECT_FALSE(neutron::disjoint(dense, dense, 59));
+  EXPECT_TRUE(neutron::disjoint(channels, channels, 3));
+  EXPECT_TRUE(neutron::disjoint(channels, channels, 5));
+  EXPECT_TRUE(neutron::disjoint(channels, channels, -3));
+  EXPECT_FALSE(neutron::disjoint(channels, channels, 2));
+  EXPECT_FALSE(neutron::disjoint(channels, channels, 6));
+  EXPECT_FALSE(neutron::disjoint(channels, dense, 3));
+  EXPECT_FALSE(neutron::disjoint({{60, 1, -1}}, dense, 60));
 }
 
 }  // namespace

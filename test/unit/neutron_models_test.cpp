@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "compiler/frontends/tflite/tflite.h"
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 #include "test/unit/test_files.h"
 
 namespace dtr::test {
@@ -59,9 +59,9 @@ uint32_t planned_activations(const Compiled& compiled) {
 TEST_P(NeutronModel, IsBitExactAndWithinItsBounds) {
   const auto path = int8_model(GetParam().model);
   if (path.empty()) GTEST_SKIP() << GetParam().model << " is not here";
-  Result<Program> program = tflite::read_tflite(path.string());
-  ASSERT_TRUE(program) << to_text(program.error());
-  const Compiled compiled = expect_bit_exact(*program);
+  Result<Module> module = tflite::read_tflite(path.string());
+  ASSERT_TRUE(module) << to_text(module.error());
+  const Compiled compiled = expect_bit_exact(*module);
   ASSERT_NE(compiled.partition, nullptr);
   const neutron::Timeline timeline = compiled.details().timeline();
   uint32_t staging = 0;
@@ -118,10 +118,10 @@ class NxpLike : public testing::TestWithParam<Listed> {};
 TEST_P(NxpLike, HasTheCallsThatNxpLists) {
   const auto path = int8_model(GetParam().model);
   if (path.empty()) GTEST_SKIP() << GetParam().model << " is not here";
-  Result<Program> program = tflite::read_tflite(path.string());
-  ASSERT_TRUE(program) << to_text(program.error());
+  Result<Module> module = tflite::read_tflite(path.string());
+  ASSERT_TRUE(module) << to_text(module.error());
   const Compiled compiled =
-      expect_bit_exact(*program, test::machine(), {.schedule = NeutronSchedule::kNxpLike});
+      expect_bit_exact(*module, test::machine(), {.schedule = NeutronSchedule::kNxpLike});
   ASSERT_NE(compiled.partition, nullptr);
   std::string calls;
   for (const neutron::Call& call : compiled.details().calls())

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "test/unit/machine.h"
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {

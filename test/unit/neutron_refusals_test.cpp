@@ -6,25 +6,25 @@
 #include "compiler/backends/neutron/neutron.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/int8_patterns.h"
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr {
 namespace {
 
 using test::parse;
 
-Program graph_of(std::string_view inputs, std::string_view ops) {
+Module graph_of(std::string_view inputs, std::string_view ops) {
   return parse(fmt::format("graph @forward({}) {{\n  {}\n  return %y\n}}", inputs, ops));
 }
 
 // "id: reason; remedy" of the op that makes `value`, "" if it is quantized.
 std::string stays_float(std::string_view inputs, std::string_view ops,
                         std::string_view value = "y") {
-  const Program program = graph_of(inputs, ops);
-  if (program.graphs.empty()) return "not a graph";
+  const Module module = graph_of(inputs, ops);
+  if (module.graphs.empty()) return "not a graph";
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(make_int8_patterns({.backend = "neutron", .machine = "the NPU"}));
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const Annotation annotation = annotate(graph, patterns);
   OpId op;
   for (const OpId each : graph.ops())
@@ -36,9 +36,9 @@ std::string stays_float(std::string_view inputs, std::string_view ops,
 
 // The same of the machine, for an op on quantized types.
 std::string refused(std::string_view inputs, std::string_view ops) {
-  const Program program = graph_of(inputs, ops);
-  if (program.graphs.empty()) return "not a graph";
-  const Graph& graph = program.forward();
+  const Module module = graph_of(inputs, ops);
+  if (module.graphs.empty()) return "not a graph";
+  const Graph& graph = module.forward();
   const auto refusal =
       make_neutron_backend(test::machine())->refuse(graph, graph.producer(graph.outputs()[0]));
   return refusal ? fmt::format("{}: {}; {}", refusal->id, refusal->reason, refusal->remedy) : "";

@@ -1,7 +1,7 @@
 // Functions of rows, along any dimension: softmax, with masks, and normalizations.
 #include <fmt/format.h>
 
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {
@@ -23,11 +23,11 @@ Compiled run(std::string_view layout, std::string_view shape, std::string_view o
 
 // The sentence with which the NPU refuses the only op of a graph.
 std::string refusal(std::string_view inputs, std::string_view op) {
-  Program program =
+  Module module =
       parse(fmt::format("graph @forward({}) {{\n  %y: {}\n  return %y\n}}", inputs, op));
-  if (program.graphs.empty()) return {};
-  const auto refused = make_neutron_backend(test::machine())
-                           ->refuse(program.forward(), program.forward().first_op());
+  if (module.graphs.empty()) return {};
+  const auto refused =
+      make_neutron_backend(test::machine())->refuse(module.forward(), module.forward().first_op());
   return refused ? fmt::format("{}: {} | {}", refused->id, refused->reason, refused->remedy) : "";
 }
 

@@ -11,12 +11,12 @@
 #include "device/numerics/crc32.h"
 #include "host/simulator/listing.h"
 #include "test/unit/machine.h"
-#include "test/unit/neutron_kit.h"
+#include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {
 
-using neutron::Order;
+using neutron::StridedLayout;
 
 std::vector<int> as_ints(std::span<const std::byte> bytes) {
   std::vector<int> result;
@@ -27,58 +27,63 @@ std::vector<int> as_ints(std::span<const std::byte> bytes) {
 // ---- orders
 
 TEST(NeutronOrder, ChannelsLastInDigits) {
-  EXPECT_EQ(neutron::order_of({2, 3, 5, 7}, Layout::kChannelsLast),
-            (Order{{2, 105, 105}, {35, 1, 3}, {3, 35, 1}}));
-  EXPECT_EQ(neutron::order_of({2, 3, 5, 7}, Layout::kContiguous), (Order{{210, 1, 1}}));
-  EXPECT_EQ(neutron::order_of({2, 1, 5, 7}, Layout::kChannelsLast), (Order{{70, 1, 1}}));
-  EXPECT_EQ(neutron::order_of({1, 3, 1, 1}, Layout::kChannelsLast), (Order{{3, 1, 1}}));
-  EXPECT_EQ(neutron::order_of({}, Layout::kContiguous), Order{});
+  EXPECT_EQ(neutron::strided_layout({2, 3, 5, 7}, Layout::kChannelsLast),
+            (StridedLayout{{2, 105, 105}, {35, 1, 3}, {3, 35, 1}}));
+  EXPECT_EQ(neutron::strided_layout({2, 3, 5, 7}, Layout::kContiguous),
+            (StridedLayout{{210, 1, 1}}));
+  EXPECT_EQ(neutron::strided_layout({2, 1, 5, 7}, Layout::kChannelsLast),
+            (StridedLayout{{70, 1, 1}}));
+  EXPECT_EQ(neutron::strided_layout({1, 3, 1, 1}, Layout::kChannelsLast),
+            (StridedLayout{{3, 1, 1}}));
+  EXPECT_EQ(neutron::strided_layout({}, Layout::kContiguous), StridedLayout{});
 }
 
 TEST(NeutronOrder, SplitsOnlyWhereTheRadixDivides) {
   const int64_t six[] = {6};
   const int64_t four[] = {4};
-  EXPECT_EQ(neutron::split_at({{12, 1, 1}}, six), (Order{{2, 6, 6}, {6, 1, 1}}));
-  EXPECT_EQ(neutron::split_at({{12, 1, 1}}, four), (Order{{3, 4, 4}, {4, 1, 1}}));
+  EXPECT_EQ(neutron::split_at({{12, 1, 1}}, six), (StridedLayout{{2, 6, 6}, {6, 1, 1}}));
+  EXPECT_EQ(neutron::split_at({{12, 1, 1}}, four), (StridedLayout{{3, 4, 4}, {4, 1, 1}}));
   EXPECT_EQ(neutron::split_at({{6, 1, 1}}, four), std::nullopt);
   EXPECT_EQ(neutron::split_at({{6, 3, 1}}, four), std::nullopt);
 }
 
 // A dimension of 2 · 3 indices whose outer digit lies innermost.
 TEST(NeutronOrder, SlicesEndWhereDigitsDo) {
-  const Order order{{3, 1, 2}, {2, 3, 1}};
+  const StridedLayout layout{{3, 1, 2}, {2, 3, 1}};
   const auto slice = [&](int64_t start, int64_t count) {
-    return neutron::sliced(order, {6}, 0, start, count, 1);
+    return neutron::sliced(layout, {6}, 0, start, count, 1);
   };
   for (const int64_t row : {0, 1}) {
     ASSERT_TRUE(slice(3 * row, 3));
-    EXPECT_EQ(slice(3 * row, 3)->order, (Order{{3, 1, 2}}));
+    EXPECT_EQ(slice(3 * row, 3)->layout, (StridedLayout{{3, 1, 2}}));
     EXPECT_EQ(slice(3 * row, 3)->offset, row);
   }
   ASSERT_TRUE(slice(0, 6));
-  EXPECT_EQ(slice(0, 6)->order, order);
+  EXPECT_EQ(slice(0, 6)->layout, layout);
   for (const int64_t count : {4, 5}) EXPECT_FALSE(slice(0, count)) << count;
   EXPECT_FALSE(slice(1, 4));
 }
 
 TEST(NeutronOrder, CopyOfATransposition) {
   using neutron::CopyLoop;
-  const auto loops = neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kContiguous),
-                                         neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
+  const auto loops =
+      neutron::copy_loops(neutron::strided_layout({1, 3, 5, 7}, Layout::kContiguous),
+                          neutron::strided_layout({1, 3, 5, 7}, Layout::kChannelsLast));
   EXPECT_EQ(loops, (std::vector<CopyLoop>{{35, 1, 3}, {3, 35, 1}}));
-  const auto same = neutron::copy_loops(neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast),
-                                        neutron::order_of({1, 3, 5, 7}, Layout::kChannelsLast));
+  const auto same =
+      neutron::copy_loops(neutron::strided_layout({1, 3, 5, 7}, Layout::kChannelsLast),
+                          neutron::strided_layout({1, 3, 5, 7}, Layout::kChannelsLast));
   EXPECT_EQ(same, (std::vector<CopyLoop>{{105, 1, 1}}));
 }
 
 TEST(NeutronOrder, PermutationsComeBack) {
   const Shape shape{2, 3, 5, 7};
-  const Order order = neutron::order_of(shape, Layout::kChannelsLast);
+  const StridedLayout layout = neutron::strided_layout(shape, Layout::kChannelsLast);
   const size_t dims[] = {2, 0, 3, 1};
   const size_t inverse[] = {1, 3, 0, 2};
-  const auto there = neutron::permuted(order, shape, dims);
+  const auto there = neutron::permuted(layout, shape, dims);
   ASSERT_TRUE(there);
-  EXPECT_EQ(neutron::permuted(*there, {5, 2, 7, 3}, inverse), order);
+  EXPECT_EQ(neutron::permuted(*there, {5, 2, 7, 3}, inverse), layout);
 }
 
 // ---- constants
@@ -123,12 +128,12 @@ TEST(NeutronWeights, BiasTakesTheZeroPoint) {
 // ---- tables
 
 TEST(NeutronTables, HoldTheOpsOwnIntegers) {
-  const Program program = parse(R"(graph @forward(%x: i8[3] quant<0.03:-5>) {
+  const Module module = parse(R"(graph @forward(%x: i8[3] quant<0.03:-5>) {
     %y: i8[3] quant<0.0078125> = aten.tanh(%x)
     return %y
   })");
   const neutron::Table table =
-      neutron::table_of(program, program.forward(), program.forward().first_op());
+      neutron::table_of(module, module.forward(), module.forward().first_op());
   for (int q = -128; q < 128; ++q)
     EXPECT_NEAR(table[static_cast<size_t>(q + 128)],
                 std::min(127.0, 128 * std::tanh(0.03 * (q + 5))), 0.51)
@@ -151,10 +156,10 @@ TEST(NeutronTables, LimitsAreRecognized) {
 
 // The refusal of the first op of the graph, "id: reason; remedy", or "" if the NPU runs it.
 std::string refusal(std::string_view text, const npu::Target& target = test::machine()) {
-  const Program program = parse(text);
-  if (program.graphs.empty()) return "not a graph";
+  const Module module = parse(text);
+  if (module.graphs.empty()) return "not a graph";
   const auto refused =
-      make_neutron_backend(target)->refuse(program.forward(), program.forward().first_op());
+      make_neutron_backend(target)->refuse(module.forward(), module.forward().first_op());
   return refused ? fmt::format("{}: {}; {}", refused->id, refused->reason, refused->remedy) : "";
 }
 
@@ -246,9 +251,9 @@ TEST(NeutronSupport, LimitsOfCalls) {
 
 // What the table of operators prints is what a refusal begins with.
 TEST(NeutronSupport, TheTableAndTheRefusalAreOneSentence) {
-  const Program program = parse(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain));
+  const Module module = parse(conv("1,3,4097,1", "2,3,4097,1", "1,2,1,1", kPlain));
   const auto backend = make_neutron_backend(test::machine());
-  const auto refused = backend->refuse(program.forward(), program.forward().first_op());
+  const auto refused = backend->refuse(module.forward(), module.forward().first_op());
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->limit, "the NPU takes kernels of at most 4096 per axis");
   EXPECT_EQ(refused->value, "this one is 4097x1");
@@ -269,11 +274,11 @@ TEST(NeutronSupport, EverythingLiesInSramTogether) {
 }
 
 TEST(NeutronSupport, CostIsThatOfTheCall) {
-  const Program program = parse(conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain));
+  const Module module = parse(conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain));
   const npu::Target target = dtr::test::machine();
   // docs/npu.md 3: 196 positions in 24 tiles of 8 and one of 4 (a step loads 8 cycles), 9 steps
   // each; 12 cycles of parameters; drain 4.
-  EXPECT_EQ(make_neutron_backend(target)->cost(program.forward(), program.forward().first_op()),
+  EXPECT_EQ(make_neutron_backend(target)->cost(module.forward(), module.forward().first_op()),
             8000u + 64 + 25 * 9 * 8 + 12 + 4);
 }
 
@@ -371,8 +376,8 @@ TEST(NeutronSchedule, ConstantsInSramAreNeitherCopiedNorWaitedFor) {
 // The stage of the machine (docs/npu.md 3) that each of these calls waits for most.
 TEST(NeutronReports, LimitsHaveTheirWords) {
   const auto limit_of = [](std::string_view text, std::string_view kernel) {
-    Program program = parse(text);
-    const Result<Compiled> compiled = compile(program);
+    Module module = parse(text);
+    const Result<Compiled> compiled = compile(module);
     if (!compiled) return std::string("does not compile");
     for (const StepInfo& step : compiled->partition->step_info)
       if (step.kernel == kernel) return std::string(step.limit);
@@ -438,13 +443,13 @@ std::string pools(int count) {
 }
 
 TEST(NeutronWork, IsRefusedWhereNoRuntimeLoadsIt) {
-  Program most = parse(pools(7)), more = parse(pools(8));
+  Module most = parse(pools(7)), more = parse(pools(8));
   const Result<Compiled> compiled = compile(most);
   ASSERT_TRUE(compiled.has_value()) << to_text(compiled.error());
   EXPECT_GT(compiled->details().timeline().busy, 7 * 142'737'408u);
   Memory payload(compiled->payload.size());
   std::ranges::copy(compiled->payload, payload.data());
-  simulator::HostSimulator simulator(test::machine(), simulator::best_kit());
+  simulator::HostSimulator simulator(test::machine(), simulator::best_kernel_set());
   const npu::Driver driver = simulator.driver();
   uint32_t handle = 0;
   EXPECT_EQ(driver.prepare(driver.context, payload.data(), compiled->payload.size(), &handle),
@@ -489,13 +494,13 @@ constexpr std::string_view kTwoLayers = R"(graph @forward(%x: i8[1,3] quant<0.05
 })";
 
 TEST(NeutronPayload, IsTheSameEveryTime) {
-  Program program = parse(kTwoLayers);
-  EXPECT_EQ(compile(program)->payload, compile(program)->payload);
+  Module module = parse(kTwoLayers);
+  EXPECT_EQ(compile(module)->payload, compile(module)->payload);
 }
 
 TEST(NeutronPayload, DescribesEveryStepAndValue) {
-  Program program = parse(kTwoLayers);
-  const Compiled compiled = *compile(program);
+  Module module = parse(kTwoLayers);
+  const Compiled compiled = *compile(module);
   const LoweredPartition& partition = *compiled.partition;
   EXPECT_EQ(partition.steps, 3u);
   std::vector<std::string> steps;

@@ -13,7 +13,7 @@ namespace {
 
 // The reason why a text of the IR is refused; "" if it is not.
 std::string refused(const std::string& text) {
-  const auto program = parse_program(text, "test.ir");
+  const auto program = parse_module(text, "test.ir");
   if (!program) return program.error().reason;
   const auto result =
       make_reference_executor(*program, program->forward())->run(std::vector<TensorView>{});
@@ -28,7 +28,7 @@ std::string refused_op(const std::string& inputs, const std::string& op) {
 template <class T>
 std::vector<T> evaluate(const std::string& constants, const std::string& op,
                         Precision precision = Precision::kFloat) {
-  const auto program = parse_program(
+  const auto program = parse_module(
       "graph @forward() {\n  " + constants + "\n  %y: " + op + "\n  return %y\n}\n", "test.ir");
   if (!program) {
     ADD_FAILURE() << to_text(program.error());
@@ -343,7 +343,7 @@ TEST(Ops, TransposedConvolution) {
 // A chain as wide as it is long: every tensor dies after its next op, outputs and inputs that are
 // outputs stay.
 TEST(Executor, ObserversSeeInputsAndEveryResult) {
-  const auto program = parse_program(R"(graph @forward(%x: f32[2]) {
+  const auto program = parse_module(R"(graph @forward(%x: f32[2]) {
   %a: f32[2] = aten.relu(%x)
   %b: f32[2] = aten.add.Tensor(%a, %a)
   %unused: f32[2] = aten.tanh(%b)
@@ -415,7 +415,7 @@ TEST(Ops, MacsAreTheProductsOfTheDefinition) {
     std::string op = counted.op;
     if (const size_t at = op.find('W'); at != std::string::npos && op[at - 1] == '{')
       op.replace(at, 1, kWindow);
-    const auto program = parse_program(
+    const auto program = parse_module(
         fmt::format("graph @forward({}) {{\n  %r: {}\n  return %r\n}}\n", counted.inputs, op),
         "test.ir");
     ASSERT_TRUE(program) << to_text(program.error());

@@ -66,23 +66,23 @@ graph @forward(%x: f32[1,3,8,9]) {
 })";
 
 TEST(Layout, QuantizeAndDequantizeAbsorbTheTranspositions) {
-  Program program = parse(kTwoConvolutions);
+  Module module = parse(kTwoConvolutions);
   const Recipe recipe =
       recipe_with({"aten.convolution"}, {.contiguous = false, .channels_last = true});
-  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
+  Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
+  const Result<LayoutResult> result = assign_layouts(module.forward(), recipe, placement);
   ASSERT_TRUE(result);
   EXPECT_TRUE(result->conversions.empty());
   EXPECT_EQ(result->bytes_moved, 0);
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   for (const OpId op : graph.ops())
     EXPECT_EQ(graph.type(graph.op(op).results[0]).layout,
               graph.op(op).def == &ops::kDequantize ? Layout::kContiguous : Layout::kChannelsLast);
-  EXPECT_TRUE(verify(program));
+  EXPECT_TRUE(verify(module));
 }
 
 TEST(Layout, OneConversionServesAllReaders) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,3,8,9]) {
   %r: f32[1,3,8,9] = aten.relu(%x)
   %a: f32[1,3,4,4] = aten.avg_pool2d(%r) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
@@ -92,67 +92,67 @@ graph @forward(%x: f32[1,3,8,9]) {
 })");
   const Recipe recipe =
       recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
-  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
+  Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
+  const Result<LayoutResult> result = assign_layouts(module.forward(), recipe, placement);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->conversions.size(),
             3U);  // the relu's result once for both pools, and each pool's output back
   EXPECT_EQ(result->bytes_moved, 4 * (216 + 48 + 168));
-  EXPECT_TRUE(verify(program));
+  EXPECT_TRUE(verify(module));
 }
 
 TEST(Layout, OutputsLieAsTheGraphSays) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,3,8,9]) {
   %a: f32[1,3,4,4] = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
   return %a channels_last, %a, %x channels_last
 })");
   const Recipe recipe =
       recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
-  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  const Result<LayoutResult> result = assign_layouts(program.forward(), recipe, placement);
+  Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
+  const Result<LayoutResult> result = assign_layouts(module.forward(), recipe, placement);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->conversions.size(),
             2U);  // of the input, for the pool and an output; of the pool's result
   EXPECT_EQ(result->bytes_moved, 4 * (216 + 48));
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   EXPECT_EQ(graph.type(graph.outputs()[0]).layout, Layout::kChannelsLast);
   EXPECT_EQ(graph.type(graph.outputs()[1]).layout, Layout::kContiguous);
   EXPECT_EQ(graph.type(graph.outputs()[2]).layout, Layout::kChannelsLast);
-  EXPECT_TRUE(verify(program));
+  EXPECT_TRUE(verify(module));
 }
 
 TEST(Layout, OneChannelNeedsNoConversion) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,1,8,9]) {
   %a: f32[1,1,4,4] = aten.avg_pool2d(%x) {ceil_mode = false, count_include_pad = true, kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]}
   return %a
 })");
   const Recipe recipe =
       recipe_with({"aten.avg_pool2d"}, {.contiguous = false, .channels_last = true});
-  Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
-  EXPECT_TRUE(assign_layouts(program.forward(), recipe, placement)->conversions.empty());
+  Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
+  EXPECT_TRUE(assign_layouts(module.forward(), recipe, placement)->conversions.empty());
 }
 
 TEST(FloatFallback, ComputesWithinOneStepOfTheIntegerOp) {
-  Program program = parse(kTwoConvolutions);
-  Graph before = program.forward();
-  Graph& graph = program.forward();
+  Module module = parse(kTwoConvolutions);
+  Graph before = module.forward();
+  Graph& graph = module.forward();
   std::vector<OpId> convolutions;
   for (const OpId op : graph.ops())
     if (graph.op(op).def == &ops::kConvolution) convolutions.push_back(op);
   for (const OpId op : convolutions) {
     ASSERT_TRUE(can_fall_back_to_float(graph, op));
-    ASSERT_TRUE(fall_back_to_float(program, graph, op));
+    ASSERT_TRUE(fall_back_to_float(module, graph, op));
   }
-  ASSERT_TRUE(verify(program));
-  ASSERT_TRUE(place(program, graph, recipe_with({})));
+  ASSERT_TRUE(verify(module));
+  ASSERT_TRUE(place(module, graph, recipe_with({})));
   Tensor input(DType::kFloat32, {1, 3, 8, 9});
   std::mt19937 random(3);
   for (float& value : input.values<float>()) value = static_cast<float>(random() % 1000) / 250 - 2;
   const TensorView view = input.view();
-  const auto integer = make_reference_executor(program, before)->run({&view, 1});
-  const auto real = make_reference_executor(program, graph)->run({&view, 1});
+  const auto integer = make_reference_executor(module, before)->run({&view, 1});
+  const auto real = make_reference_executor(module, graph)->run({&view, 1});
   ASSERT_TRUE(integer && real);
   for (size_t i = 0; i < 216; ++i)
     EXPECT_NEAR(integer->front().values<float>()[i], real->front().values<float>()[i], 0.0301F);
@@ -169,7 +169,7 @@ TEST(Executorch, ComposesWhatItHasNoKernelFor) {
         "aten.constant_pad_nd(%x) {pad = [-2, 1, 0, -1], value = 0.5}",
         "aten.softmax(%x, %mask) {dim = -1}"}) {
     SCOPED_TRACE(std::string(op));
-    Program program =
+    Module module =
         parse(fmt::format(R"(
 graph @forward(%x: f32[2,3,4,6]) {{
   %slope: f32[3,1,1] = constant seeded<1>
@@ -179,19 +179,19 @@ graph @forward(%x: f32[2,3,4,6]) {{
   return %y
 }})",
                           op.find("pad_nd") != std::string_view::npos ? "2,3,3,5" : "2,3,4,6", op));
-    const Graph before = program.forward();
-    Graph& graph = program.forward();
+    const Graph before = module.forward();
+    Graph& graph = module.forward();
     const auto backend = make_executorch_backend(*find_target("executorch"));
     const OpId id = graph.first_op();
-    ASSERT_EQ(backend->legalize(program, graph, id), true);
-    ASSERT_TRUE(verify(program));
+    ASSERT_EQ(backend->legalize(module, graph, id), true);
+    ASSERT_TRUE(verify(module));
     EXPECT_GT(graph.op_slots(), 1u);
     Tensor input(DType::kFloat32, {2, 3, 4, 6});
     for (size_t i = 0; i < 144; ++i)
       input.values<float>()[i] = (static_cast<float>(i * 37 % 144) - 72) / 9;
     const TensorView view = input.view();
-    const auto expected = make_reference_executor(program, before)->run({&view, 1});
-    const auto actual = make_reference_executor(program, graph)->run({&view, 1});
+    const auto expected = make_reference_executor(module, before)->run({&view, 1});
+    const auto actual = make_reference_executor(module, graph)->run({&view, 1});
     ASSERT_TRUE(expected && actual);
     ASSERT_EQ(expected->front().shape(), actual->front().shape());
     for (size_t i = 0; i < expected->front().values<float>().size(); ++i)
@@ -202,9 +202,9 @@ graph @forward(%x: f32[2,3,4,6]) {{
 
 TEST(Executorch, SaysWhatItCannotCompose) {
   const auto reason = [](std::string_view text) {
-    Program program = parse(text);
+    Module module = parse(text);
     const auto refusal = make_executorch_backend(*find_target("executorch"))
-                             ->refuse(program.forward(), program.forward().first_op());
+                             ->refuse(module.forward(), module.forward().first_op());
     return refusal ? refusal->reason : std::string();
   };
   EXPECT_EQ(reason(R"(
@@ -223,17 +223,17 @@ graph @forward(%x: f32[1,3,8,8]) {
 }
 
 TEST(Portable, MakesFusedActivationsAndUnevenPaddingExplicit) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,3,8,9]) {
   %w: f32[5,3,3,3] = constant seeded<1>
   %a: f32[1,5,4,5] = aten.convolution(%x, %w) {activation = "relu6", dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 1], padding_end = [1, 1], stride = [2, 2], transposed = false}
   return %a
 })");
-  const Graph before = program.forward();
-  Graph& graph = program.forward();
+  const Graph before = module.forward();
+  Graph& graph = module.forward();
   const auto backend = make_portable_backend(*find_target("imxrt700"));
-  ASSERT_EQ(backend->legalize(program, graph, graph.first_op()), true);
-  ASSERT_TRUE(verify(program));
+  ASSERT_EQ(backend->legalize(module, graph, graph.first_op()), true);
+  ASSERT_TRUE(verify(module));
   std::vector<std::string_view> names;
   for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
   EXPECT_EQ(names, (std::vector<std::string_view>{"aten.constant_pad_nd", "aten.convolution",
@@ -241,8 +241,8 @@ graph @forward(%x: f32[1,3,8,9]) {
   Tensor input(DType::kFloat32, {1, 3, 8, 9});
   for (size_t i = 0; i < 216; ++i) input.values<float>()[i] = static_cast<float>(i % 17) - 8;
   const TensorView view = input.view();
-  const auto expected = make_reference_executor(program, before)->run({&view, 1});
-  const auto actual = make_reference_executor(program, graph)->run({&view, 1});
+  const auto expected = make_reference_executor(module, before)->run({&view, 1});
+  const auto actual = make_reference_executor(module, graph)->run({&view, 1});
   ASSERT_TRUE(expected && actual);
   for (size_t i = 0; i < 100; ++i)
     EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);

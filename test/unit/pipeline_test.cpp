@@ -14,10 +14,10 @@
 namespace dtr {
 namespace {
 
-Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
+Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text, "test.ir");
+  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  return module ? std::move(*module) : Module{};
 }
 
 constexpr std::string_view kConvolution = R"(graph @forward(%x: f32[1,3,7,6]) {
@@ -50,14 +50,14 @@ TEST(Pipeline, RangesClipOutliersUnlessMinMaxIsAskedFor) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1001) / 2000;
   values[77] = 1;
   const auto scale = [&](auto... observer) {
-    Program program = parse(
+    Module module = parse(
         "graph @forward(%x: f32[1,262144]) {\n  %y: f32[1,262144] = aten.relu(%x)\n  return "
         "%y\n}\n");
-    const auto samples = Samples::bind(program.forward(), arrays, "x.npz");
+    const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
     EXPECT_TRUE(samples);
     CompileSettings settings{.target = find_target("imxrt700"), .samples = &*samples};
     ((settings.observer = observer), ...);
-    const auto quantized = quantize_model(std::move(program), settings);
+    const auto quantized = quantize_model(std::move(module), settings);
     EXPECT_TRUE(quantized) << (quantized ? "" : to_text(quantized.error()));
     const Graph& graph = quantized->quantized;
     for (const OpId op : graph.ops())
@@ -100,7 +100,7 @@ TEST(Pipeline, ManifestNamesMachineOptionsAndModel) {
     const Result<Compilation> made =
         compile_model(ModelBytes{std::as_bytes(std::span(kConvolution)), "model.ir"}, settings);
     EXPECT_TRUE(made) << (made ? "" : to_text(made.error()));
-    return *loaded(*made)->image().file().manifest();
+    return *loaded(*made)->pte_file().file().manifest();
   };
   const TargetDescription* machine = find_target("imxrt700");
   const pte::Manifest own = manifest({.target = machine});
@@ -119,10 +119,11 @@ TEST(Pipeline, ManifestNamesMachineOptionsAndModel) {
 
 TEST(Pipeline, DebugMapIsThereUnlessItIsLeftOut) {
   const TargetDescription* target = find_target("imxrt700");
-  EXPECT_NE(loaded(compiled(kConvolution, {.target = target}))->image().debug_map(), nullptr);
-  EXPECT_EQ(
-      loaded(compiled(kConvolution, {.target = target, .debug_map = false}))->image().debug_map(),
-      nullptr);
+  EXPECT_NE(loaded(compiled(kConvolution, {.target = target}))->pte_file().debug_map(), nullptr);
+  EXPECT_EQ(loaded(compiled(kConvolution, {.target = target, .debug_map = false}))
+                ->pte_file()
+                .debug_map(),
+            nullptr);
 }
 
 // What is kept off the NPU loses what it costs on the CPU beyond the least that the NPU would need.
@@ -182,12 +183,12 @@ TEST(Pipeline, TensorsBeyondSramAreRefusedBeforeTheWork) {
                        target);
   };
   EXPECT_TRUE(check("f32[1,1000]"));
-  const Status large = check("f32[7,11,13]");
+  const Result<void> large = check("f32[7,11,13]");
   ASSERT_FALSE(large);
   EXPECT_EQ(large.error().id, DiagnosticId::kMemoryExceeded);
   EXPECT_EQ(large.error().reason,
             "`x` of shape 7x11x13 has 1001 elements; cortex-m33 has 1000 bytes of SRAM");
-  const Status wide = check("f64[1,3]");
+  const Result<void> wide = check("f64[1,3]");
   ASSERT_FALSE(wide);
   EXPECT_EQ(wide.error().id, DiagnosticId::kPt2UnsupportedDtype);
 }

@@ -32,10 +32,10 @@ std::string reason_of(const Placement& placement, const Graph& graph, std::strin
 }
 
 TEST(Placement, NamesEveryHomelessOpWithReasons) {
-  Program program = parse(kTwoOps);
+  Module module = parse(kTwoOps);
   Recipe recipe = recipe_with({});
   recipe.pop_back();
-  const Result<Placement> placement = place(program, program.forward(), recipe);
+  const Result<Placement> placement = place(module, module.forward(), recipe);
   ASSERT_FALSE(placement);
   EXPECT_EQ(placement.error().id, DiagnosticId::kNoBackend);
   EXPECT_EQ(placement.error().reason.substr(0, 44), "no backend of the target runs these operator");
@@ -45,27 +45,27 @@ TEST(Placement, NamesEveryHomelessOpWithReasons) {
 }
 
 TEST(Placement, AsksADelegateOnceAnOp) {
-  Program program = parse(kTwoOps);
+  Module module = parse(kTwoOps);
   const Recipe recipe = recipe_with({"aten.relu"});
-  const Placement placement = *place(program, program.forward(), recipe, {.weigh_costs = false});
+  const Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
   EXPECT_EQ(dynamic_cast<const FakeDelegate&>(*recipe[0]).questions, 2U);
-  EXPECT_EQ(reason_of(placement, program.forward(), "b.float"),
+  EXPECT_EQ(reason_of(placement, module.forward(), "b.float"),
             "fake-no: the fake delegate does not take this operator");
-  EXPECT_EQ(reason_of(placement, program.forward(), "a"), "");
+  EXPECT_EQ(reason_of(placement, module.forward(), "a"), "");
 }
 
 TEST(Placement, KeepsOffAndForcesOn) {
-  Program program = parse(kTwoOps);
+  Module module = parse(kTwoOps);
   const Recipe recipe = recipe_with({"aten.relu"});
   PlacementOptions options{.weigh_costs = false};
-  options.wishes = {Wish::kKeepOff, Wish::kNone};
-  Placement placement = *place(program, program.forward(), recipe, options);
-  EXPECT_EQ(reason_of(placement, program.forward(), "a.float"),
+  options.overrides = {PlacementOverride::kKeepOff, PlacementOverride::kNone};
+  Placement placement = *place(module, module.forward(), recipe, options);
+  EXPECT_EQ(reason_of(placement, module.forward(), "a.float"),
             "kept-off: the options of the compilation keep it off the NPU");
 
-  program = parse(kTwoOps);
-  options.wishes = {Wish::kNone, Wish::kForceOn};
-  const Result<Placement> forced = place(program, program.forward(), recipe, options);
+  module = parse(kTwoOps);
+  options.overrides = {PlacementOverride::kNone, PlacementOverride::kForceOn};
+  const Result<Placement> forced = place(module, module.forward(), recipe, options);
   ASSERT_FALSE(forced);
   EXPECT_EQ(forced.error().id, DiagnosticId::kPlacementForced);
   EXPECT_EQ(forced.error().reason,
@@ -82,20 +82,20 @@ graph @forward(%x: i8[1,50] quant<0.5>) {
   %c: i8[1,50] quant<0.00390625:-128> = aten.softmax(%b) {dim = 1}
   return %c
 })";
-  Program program = parse(kText);
-  Placement placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 6000));
-  EXPECT_EQ(reason_of(placement, program.forward(), "b.float"),
+  Module module = parse(kText);
+  Placement placement = *place(module, module.forward(), recipe_with({"aten.relu"}, {}, 6000));
+  EXPECT_EQ(reason_of(placement, module.forward(), "b.float"),
             "costs-more: an operator beside one on the CPU is handed over if that saves cycles; "
             "this one would take about 6001 cycles with "
             "the hand-over, 3800 on the CPU (follows a.float)");
-  program = parse(kText);
-  placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 3000));
-  EXPECT_EQ(reason_of(placement, program.forward(), "b"), "");
-  program = parse(kText);
+  module = parse(kText);
+  placement = *place(module, module.forward(), recipe_with({"aten.relu"}, {}, 3000));
+  EXPECT_EQ(reason_of(placement, module.forward(), "b"), "");
+  module = parse(kText);
   PlacementOptions forced;
-  forced.wishes = {Wish::kNone, Wish::kForceOn};
-  placement = *place(program, program.forward(), recipe_with({"aten.relu"}, {}, 6000), forced);
-  EXPECT_EQ(reason_of(placement, program.forward(), "b"), "");
+  forced.overrides = {PlacementOverride::kNone, PlacementOverride::kForceOn};
+  placement = *place(module, module.forward(), recipe_with({"aten.relu"}, {}, 6000), forced);
+  EXPECT_EQ(reason_of(placement, module.forward(), "b"), "");
 }
 
 TEST(Placement, ViewsAloneAreNotDelegated) {
@@ -105,15 +105,15 @@ graph @forward(%x: i8[2,3] quant<0.5>) {
   %b: i8[6] quant<0.5> = aten.view(%a) {size = [6]}
   return %b
 })";
-  Program program = parse(kText);
-  const Placement placement = *place(program, program.forward(), recipe_with({"aten.view"}));
-  EXPECT_EQ(reason_of(placement, program.forward(), "a"),
+  Module module = parse(kText);
+  const Placement placement = *place(module, module.forward(), recipe_with({"aten.view"}));
+  EXPECT_EQ(reason_of(placement, module.forward(), "a"),
             "only-views: a call of the NPU that has only views to show computes nothing");
   EXPECT_EQ(placement.backend, (std::vector<uint8_t>{1, 1}));
 }
 
 TEST(Placement, SaysWhatAQuantizedModelLeavesFloat) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: i8[1,5] quant<0.5>) {
   %d: f32[1,5] = dequantize(%x)
   %a: f32[1,5] = aten.hardswish(%d)
@@ -122,34 +122,34 @@ graph @forward(%x: i8[1,5] quant<0.5>) {
   return %q
 })");
   const Placement placement =
-      *place(program, program.forward(), recipe_with({"aten.relu", "aten.hardswish"}));
-  EXPECT_EQ(reason_of(placement, program.forward(), "a"),
+      *place(module, module.forward(), recipe_with({"aten.relu", "aten.hardswish"}));
+  EXPECT_EQ(reason_of(placement, module.forward(), "a"),
             "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
             "operands and its result; its result `a` has no "
             "quantization");
-  EXPECT_EQ(reason_of(placement, program.forward(), "b"),
+  EXPECT_EQ(reason_of(placement, module.forward(), "b"),
             "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
             "operands and its result; its operand `a` has no "
             "quantization (follows a)");
 }
 
 TEST(Placement, SaysWhatABatchNormOfAQuantizedModelLacks) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,2,4]) {
   %m: f32[2] = constant dense<1, 2>
   %a: f32[1,2,4] = aten.batch_norm(%x, _, _, %m, %m) {eps = 0.1}
   %q: i8[1,2,4] quant<0.5> = quantize(%a)
   return %q
 })");
-  const Placement placement = *place(program, program.forward(), recipe_with({"aten.convolution"}));
-  EXPECT_EQ(reason_of(placement, program.forward(), "a"),
+  const Placement placement = *place(module, module.forward(), recipe_with({"aten.convolution"}));
+  EXPECT_EQ(reason_of(placement, module.forward(), "a"),
             "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
             "operands and its result; its operand `x` has no "
             "quantization");
 }
 
 TEST(Placement, SaysWhatIsWrongWithAQuantizedWeight) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: i8[1,3] quant<0.5>) {
   %w: i8[2,3] quant<0.25:7> = constant seeded<1>
   %b: f32[2] = constant seeded<2>
@@ -159,8 +159,8 @@ graph @forward(%x: i8[1,3] quant<0.5>) {
   %q: i8[1,2] quant<0.5> = quantize(%a)
   return %q
 })");
-  const Placement placement = *place(program, program.forward(), recipe_with({"aten.linear"}));
-  EXPECT_EQ(reason_of(placement, program.forward(), "a"),
+  const Placement placement = *place(module, module.forward(), recipe_with({"aten.linear"}));
+  EXPECT_EQ(reason_of(placement, module.forward(), "a"),
             "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
             "operands and its result; its weight `v` has the "
             "zero point 7 in place of 0");
@@ -168,14 +168,14 @@ graph @forward(%x: i8[1,3] quant<0.5>) {
 
 // ---- partitions
 
-Placement placed(Program& program, const Recipe& recipe) {
-  return *place(program, program.forward(), recipe, {.weigh_costs = false});
+Placement placed(Module& module, const Recipe& recipe) {
+  return *place(module, module.forward(), recipe, {.weigh_costs = false});
 }
 
 TEST(Partition, ABranchOutsideSplitsTheDelegate) {
   // relu → tanh (outside) → relu, and a way around: both relus in one partition would depend on
   // themselves.
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,5]) {
   %a: f32[1,5] = aten.relu(%x)
   %t: f32[1,5] = aten.tanh(%a)
@@ -184,14 +184,14 @@ graph @forward(%x: f32[1,5]) {
   return %c
 })");
   const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor"});
-  const Placement placement = placed(program, recipe);
-  const std::vector<Unit> units = partition(program.forward(), placement, recipe);
-  ASSERT_EQ(units.size(), 3U);
-  EXPECT_EQ(units[0].ops.size(), 1U);
-  EXPECT_EQ(units[1].backend, 1);
-  EXPECT_EQ(units[2].ops.size(), 2U);
-  EXPECT_EQ(units[2].inputs.size(), 2U);
-  const Graph part = extract(program.forward(), units[2]);
+  const Placement placement = placed(module, recipe);
+  const std::vector<Partition> partitions = make_partitions(module.forward(), placement, recipe);
+  ASSERT_EQ(partitions.size(), 3U);
+  EXPECT_EQ(partitions[0].ops.size(), 1U);
+  EXPECT_EQ(partitions[1].backend, 1);
+  EXPECT_EQ(partitions[2].ops.size(), 2U);
+  EXPECT_EQ(partitions[2].inputs.size(), 2U);
+  const Graph part = extract(module.forward(), partitions[2]);
   EXPECT_EQ(part.inputs().size(), 2U);
   EXPECT_EQ(part.op_count(), 2U);
   EXPECT_EQ(part.value(part.outputs()[0]).name, "c");
@@ -201,7 +201,7 @@ graph @forward(%x: f32[1,5]) {
 // smallest behind the pool's first half: 400 bytes between the pool and the second relu, 1600
 // elsewhere.
 TEST(Partition, TheArmBesideACpuOpIsCutWhereItIsThinnest) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,1,20,20]) {
   %a: f32[1,1,20,20] = aten.relu(%x)
   %t: f32[1,1,20,20] = aten.tanh(%a)
@@ -214,25 +214,25 @@ graph @forward(%x: f32[1,1,20,20]) {
 })");
   const Recipe recipe =
       recipe_with({"aten.relu", "aten.clamp", "aten.avg_pool2d", "aten.add.Tensor"}, {}, 100);
-  const Placement placement = placed(program, recipe);
-  const Graph& graph = program.forward();
-  const std::vector<Unit> units = partition(graph, placement, recipe);
+  const Placement placement = placed(module, recipe);
+  const Graph& graph = module.forward();
+  const std::vector<Partition> partitions = make_partitions(graph, placement, recipe);
   std::vector<std::string> delegated;
-  for (const Unit& unit : units) {
-    if (unit.backend != 0) continue;
+  for (const Partition& partition : partitions) {
+    if (partition.backend != 0) continue;
     std::string names;
-    for (const OpId op : unit.ops) names += graph.value(graph.op(op).results[0]).name;
+    for (const OpId op : partition.ops) names += graph.value(graph.op(op).results[0]).name;
     delegated.push_back(names);
   }
   EXPECT_EQ(delegated.size(), 2U);
   EXPECT_EQ(delegated[0].substr(0, 3), "abc");
   // Inputs 1600 + outputs 1600 (the tanh reads it) + 400, then 400 + 400 + 400.
-  EXPECT_EQ(hand_over_cost(graph, units, recipe), 2 * 100U + 3600 / 8 + 1200 / 8);
+  EXPECT_EQ(dispatch_cost(graph, partitions, recipe), 2 * 100U + 3600 / 8 + 1200 / 8);
 }
 
 // Work that depends on nothing joins the unit that runs anyway, so that two calls become one.
 TEST(Partition, IndependentWorkWaitsForTheOneCall) {
-  Program program = parse(R"(
+  Module module = parse(R"(
 graph @forward(%x: f32[1,5], %z: f32[1,5]) {
   %a: f32[1,5] = aten.relu(%z)
   %t: f32[1,5] = aten.tanh(%x)
@@ -240,16 +240,16 @@ graph @forward(%x: f32[1,5], %z: f32[1,5]) {
   return %a, %b
 })");
   const Recipe recipe = recipe_with({"aten.relu"});
-  const Placement placement = placed(program, recipe);
-  const std::vector<Unit> units = partition(program.forward(), placement, recipe);
-  ASSERT_EQ(units.size(), 2U);
-  EXPECT_EQ(units[1].ops.size(), 2U);
+  const Placement placement = placed(module, recipe);
+  const std::vector<Partition> partitions = make_partitions(module.forward(), placement, recipe);
+  ASSERT_EQ(partitions.size(), 2U);
+  EXPECT_EQ(partitions[1].ops.size(), 2U);
 }
 
-Program random_graph(std::mt19937& random, int ops) {
-  Program program;
-  program.graphs.emplace_back();
-  Rewriter rewriter(program.forward());
+Module random_graph(std::mt19937& random, int ops) {
+  Module module;
+  module.graphs.emplace_back();
+  Rewriter rewriter(module.forward());
   std::vector<ValueId> values{rewriter.add_input({.shape = {2, 3, 4, 4}}, "x")};
   const OpDef* const kinds[] = {&ops::kRelu, &ops::kTanh, &ops::kAddTensor, &ops::kView};
   for (int i = 0; i < ops; ++i) {
@@ -271,27 +271,28 @@ Program random_graph(std::mt19937& random, int ops) {
     values.push_back(*rewriter.append(std::move(spec)));
   }
   rewriter.set_outputs({values.back(), values[values.size() / 2]});
-  return program;
+  return module;
 }
 
 // What a partitioner does that merges as it goes: each delegate op joins the last unit of one of
 // its producers if no circle arises.
-std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
+std::vector<Partition> greedy(const Graph& graph, const Placement& placement) {
   std::vector<std::vector<OpId>> members;
   std::vector<int> unit_of(graph.op_slots(), -1);
   // Whether `unit` can be reached from `op` backwards through another unit.
-  const auto depends = [&](OpId op, int unit) {
+  const auto depends = [&](OpId op, int partition) {
     std::vector<OpId> stack;
     std::vector<bool> seen(graph.op_slots(), false);
     for (const ValueId operand : graph.op(op).operands)
-      if (const OpId from = graph.producer(operand); from.valid() && unit_of[from.index] != unit)
+      if (const OpId from = graph.producer(operand);
+          from.valid() && unit_of[from.index] != partition)
         stack.push_back(from);
     while (!stack.empty()) {
       const OpId at = stack.back();
       stack.pop_back();
       if (seen[at.index]) continue;
       seen[at.index] = true;
-      if (unit_of[at.index] == unit) return true;
+      if (unit_of[at.index] == partition) return true;
       const int own = unit_of[at.index];
       for (const OpId member : placement.backend[at.index] == 0 ? members[static_cast<size_t>(own)]
                                                                 : std::vector<OpId>{at})
@@ -313,9 +314,9 @@ std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
     }
     members[static_cast<size_t>(unit_of[op.index])].push_back(op);
   }
-  std::vector<Unit> units;
+  std::vector<Partition> partitions;
   for (std::vector<OpId>& ops : members) {
-    Unit unit{.backend = placement.backend[ops.front().index], .ops = ops};
+    Partition partition{.backend = placement.backend[ops.front().index], .ops = ops};
     const int own = unit_of[ops.front().index];
     std::set<ValueId> inputs;
     for (const OpId op : ops) {
@@ -327,27 +328,27 @@ std::vector<Unit> greedy(const Graph& graph, const Placement& placement) {
       if (result.output_uses > 0 ||
           std::any_of(result.uses.begin(), result.uses.end(),
                       [&](const Use& use) { return unit_of[use.op.index] != own; }))
-        unit.outputs.push_back(graph.op(op).results[0]);
+        partition.outputs.push_back(graph.op(op).results[0]);
     }
-    unit.inputs.assign(inputs.begin(), inputs.end());
-    units.push_back(std::move(unit));
+    partition.inputs.assign(inputs.begin(), inputs.end());
+    partitions.push_back(std::move(partition));
   }
-  return units;
+  return partitions;
 }
 
 // `program` cut so that no call of the delegate has more than `most` operands.
-std::vector<Unit> cut_at(Program& program, size_t most) {
+std::vector<Partition> cut_at(Module& module, size_t most) {
   const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor", "aten.view"});
   dynamic_cast<FakeDelegate&>(*recipe[0]).most_operands = most;
-  const Placement placement = placed(program, recipe);
-  return partition(program.forward(), placement, recipe);
+  const Placement placement = placed(module, recipe);
+  return make_partitions(module.forward(), placement, recipe);
 }
 
 // Inputs that are added up one after the other, and every sum an output if `all_sums`.
-Program sum_of(size_t inputs, bool all_sums) {
-  Program program;
-  program.graphs.emplace_back();
-  Rewriter rewriter(program.forward());
+Module sum_of(size_t inputs, bool all_sums) {
+  Module module;
+  module.graphs.emplace_back();
+  Rewriter rewriter(module.forward());
   std::vector<ValueId> sums{rewriter.add_input({.shape = {1, 5}}, "x0")};
   for (size_t i = 1; i < inputs; ++i) {
     const ValueId next = rewriter.add_input({.shape = {1, 5}}, fmt::format("x{}", i));
@@ -355,25 +356,25 @@ Program sum_of(size_t inputs, bool all_sums) {
   }
   if (all_sums) sums.erase(sums.begin());
   rewriter.set_outputs(all_sums ? sums : std::vector{sums.back()});
-  return program;
+  return module;
 }
 
 TEST(Partition, CallsHaveNoMoreOperandsThanTheDelegateTakes) {
-  for (const auto& [inputs, units] : {std::pair{63, 1}, {64, 2}, {65, 2}, {70, 2}, {200, 4}}) {
-    Program program = sum_of(static_cast<size_t>(inputs), false);
-    EXPECT_EQ(cut_at(program, 64).size(), static_cast<size_t>(units)) << inputs;
+  for (const auto& [inputs, partitions] : {std::pair{63, 1}, {64, 2}, {65, 2}, {70, 2}, {200, 4}}) {
+    Module module = sum_of(static_cast<size_t>(inputs), false);
+    EXPECT_EQ(cut_at(module, 64).size(), static_cast<size_t>(partitions)) << inputs;
   }
-  Program program = sum_of(33, true);  // 33 inputs and 32 outputs
-  EXPECT_EQ(cut_at(program, 65).size(), 1U);
-  EXPECT_EQ(cut_at(program, 64).size(), 2U);
+  Module module = sum_of(33, true);  // 33 inputs and 32 outputs
+  EXPECT_EQ(cut_at(module, 65).size(), 1U);
+  EXPECT_EQ(cut_at(module, 64).size(), 2U);
 }
 
 // Two hundred values of their own, then their sum by pairs: what is close in the graph shares a
 // call, though it is far in program order.
 TEST(Partition, PiecesFollowTheGraph) {
-  Program program;
-  program.graphs.emplace_back();
-  Rewriter rewriter(program.forward());
+  Module module;
+  module.graphs.emplace_back();
+  Rewriter rewriter(module.forward());
   std::vector<ValueId> level;
   for (int i = 0; i < 256; ++i)
     level.push_back(rewriter.add_input({.shape = {1, 5}}, fmt::format("x{}", i)));
@@ -386,25 +387,25 @@ TEST(Partition, PiecesFollowTheGraph) {
     level = next;
   }
   rewriter.set_outputs(level);
-  EXPECT_EQ(cut_at(program, 64).size(), 5U);  // 256 inputs and what is handed on
+  EXPECT_EQ(cut_at(module, 64).size(), 5U);  // 256 inputs and what is handed on
 }
 
 TEST(Partition, PiecesOfRandomGraphsAreWholeAndInOrder) {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
-    Program program = random_graph(random, 8 + static_cast<int>(random() % 40));
-    const Graph& graph = program.forward();
+    Module module = random_graph(random, 8 + static_cast<int>(random() % 40));
+    const Graph& graph = module.forward();
     const size_t most = 3 + random() % 4;
     std::set<ValueId> ready(graph.inputs().begin(), graph.inputs().end());
     size_t ops = 0;
-    for (const Unit& unit : cut_at(program, most)) {
-      if (unit.backend == 0) {
-        EXPECT_LE(unit.inputs.size() + unit.outputs.size(), most);
+    for (const Partition& partition : cut_at(module, most)) {
+      if (partition.backend == 0) {
+        EXPECT_LE(partition.inputs.size() + partition.outputs.size(), most);
       }
-      for (const ValueId input : unit.inputs)
+      for (const ValueId input : partition.inputs)
         EXPECT_TRUE(ready.contains(input)) << "round " << round;
-      for (const ValueId output : unit.outputs) ready.insert(output);
-      ops += unit.ops.size();
+      for (const ValueId output : partition.outputs) ready.insert(output);
+      ops += partition.ops.size();
     }
     EXPECT_EQ(ops, graph.op_count());
     for (const ValueId output : graph.outputs()) EXPECT_TRUE(ready.contains(output));
@@ -417,22 +418,22 @@ TEST(Partition, NoCirclesAndNeverWorseThanGreedy) {
   std::mt19937 random(9);
   size_t better = 0;
   for (int round = 0; round < 500; ++round) {
-    Program program = random_graph(random, 8 + static_cast<int>(random() % 30));
-    const Graph& graph = program.forward();
+    Module module = random_graph(random, 8 + static_cast<int>(random() % 30));
+    const Graph& graph = module.forward();
     const Recipe recipe = recipe_with({"aten.relu", "aten.add.Tensor"}, {}, 1000);
-    const Placement placement = placed(program, recipe);
-    const std::vector<Unit> units = partition(graph, placement, recipe);
+    const Placement placement = placed(module, recipe);
+    const std::vector<Partition> partitions = make_partitions(graph, placement, recipe);
     std::set<ValueId> ready(graph.inputs().begin(), graph.inputs().end());
     size_t ops = 0;
-    for (const Unit& unit : units) {
-      for (const ValueId input : unit.inputs) EXPECT_TRUE(ready.contains(input));
-      for (const ValueId output : unit.outputs) ready.insert(output);
-      ops += unit.ops.size();
+    for (const Partition& partition : partitions) {
+      for (const ValueId input : partition.inputs) EXPECT_TRUE(ready.contains(input));
+      for (const ValueId output : partition.outputs) ready.insert(output);
+      ops += partition.ops.size();
     }
     EXPECT_EQ(ops, graph.op_count());
     for (const ValueId output : graph.outputs()) EXPECT_TRUE(ready.contains(output));
-    const uint64_t ours = hand_over_cost(graph, units, recipe),
-                   theirs = hand_over_cost(graph, greedy(graph, placement), recipe);
+    const uint64_t ours = dispatch_cost(graph, partitions, recipe),
+                   theirs = dispatch_cost(graph, greedy(graph, placement), recipe);
     EXPECT_LE(ours, theirs) << "round " << round;
     better += ours < theirs ? 1 : 0;
   }

@@ -28,7 +28,7 @@ using npu::ProfileEvent;
 //       command 3 call    1300 … 1900
 Trace example() {
   Trace trace;
-  trace.program = TraceProgram{.checksum = 0x1a2b3c4d, .target = "imxrt700", .clock_hz = 1'000'000};
+  trace.program = TraceSource{.checksum = 0x1a2b3c4d, .target = "imxrt700", .clock_hz = 1'000'000};
   trace.planned_bytes = 5000;
   trace.used_bytes = 4000;
   trace.load.events.push_back({.kind = ProfileEvent::kLoad, .name = "Program::load_method"});
@@ -324,8 +324,8 @@ class ProfiledModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(ProfiledModel, CyclesAreConserved) {
   std::ifstream file(test::source_path(std::string("test/golden/") + GetParam() + ".ir"));
-  Result<Program> program =
-      parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+  Result<Module> program =
+      parse_module(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
   ASSERT_TRUE(program) << to_text(program.error());
   const CompileSettings settings{.target = find_target("imxrt700")};
   const auto compiled = compile_model(std::move(*program), settings);
@@ -343,14 +343,14 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   RunStats stats;
   const auto outputs = (*session)->run(views, &stats, {.recording = &recording});
   ASSERT_TRUE(outputs);
-  const ProgramImage& image = (*session)->image();
+  const PteFile& pte_file = (*session)->pte_file();
   Trace trace;
-  trace.program = trace_program(image);
-  trace.runs.push_back(decode_run(recording.records(), recording.lost, image));
+  trace.program = trace_source(pte_file);
+  trace.runs.push_back(decode_run(recording.records(), recording.lost, pte_file));
   EXPECT_TRUE(trace.runs[0].complete);
-  const Profile profile = make_profile(trace, OperatorMap(*image.debug_map()), "model.pte");
+  const Profile profile = make_profile(trace, OperatorMap(*pte_file.debug_map()), "model.pte");
 
-  const Spent all = spent(profile);
+  const CycleBreakdown all = spent(profile);
   EXPECT_EQ(all.total(), profile.total);
   EXPECT_EQ(all.npu, stats.busy_cycles);
   EXPECT_EQ(all.host, stats.host_cycles);
@@ -376,7 +376,7 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
   ASSERT_TRUE((*session)->run(views, nullptr, {.recording = &few}));
   EXPECT_EQ(few.used, 5u);
   EXPECT_EQ(few.used + few.lost, recording.used);
-  const TraceRun partial = decode_run(few.records(), few.lost, image);
+  const TraceRun partial = decode_run(few.records(), few.lost, pte_file);
   EXPECT_FALSE(partial.complete);
   ASSERT_EQ(partial.events.size(), 5u);
   EXPECT_TRUE(std::ranges::equal(partial.events, std::span(trace.runs[0].events).first(5)));
@@ -386,14 +386,14 @@ TEST_P(ProfiledModel, CyclesAreConserved) {
 // so as ExecuTorch's schema does.
 TEST(Values, AreThoseOfOperators) {
   std::ifstream file(test::source_path("test/golden/digits_cnn.ir"));
-  Result<Program> program =
-      parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+  Result<Module> program =
+      parse_module(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
   ASSERT_TRUE(program);
   const auto compiled = compile_model(std::move(*program), {.target = find_target("imxrt700")});
   ASSERT_TRUE(compiled) << to_text(compiled.error());
   const auto session = Session::load(compiled->pte(), "model.pte");
   ASSERT_TRUE(session);
-  Result<ValueRecorder> values = ValueRecorder::create((*session)->image());
+  Result<ValueRecorder> values = ValueRecorder::create((*session)->pte_file());
   ASSERT_TRUE(values);
   Tensor input(DType::kFloat32,
                (*session)->signature().type((*session)->signature().inputs()[0]).shape);
@@ -413,7 +413,7 @@ TEST(Values, AreThoseOfOperators) {
           value.tensor->offset,
           static_cast<size_t>(element_count(value.tensor->shape)) * byte_size(value.tensor->dtype));
     };
-    const OperatorMap map(*(*session)->image().debug_map());
+    const OperatorMap map(*(*session)->pte_file().debug_map());
     std::map<uint32_t, uint64_t> offset_of;
     size_t at = 0;
     for (const TraceEvent& event : run.events) {

@@ -322,27 +322,27 @@ TEST(Writer, WritesTheCommittedBytes) {
 }
 
 TEST(Writer, ReadsBackAsPlanned) {
-  const auto image = ProgramImage::parse(delegate_program(), "test.pte");
-  ASSERT_TRUE(image) << to_text(image.error());
-  EXPECT_EQ(image->file().checksum(), pte::ProgramFile::Checksum::kGood);
-  const pte::Manifest& manifest = *image->file().manifest();
+  const auto pte_file = PteFile::parse(delegate_program(), "test.pte");
+  ASSERT_TRUE(pte_file) << to_text(pte_file.error());
+  EXPECT_EQ(pte_file->file().checksum(), pte::ProgramFile::Checksum::kGood);
+  const pte::Manifest& manifest = *pte_file->file().manifest();
   EXPECT_EQ(manifest.target_hash, 0x1234u);
   EXPECT_EQ(manifest.sram_bytes, 2008u);
   EXPECT_EQ(manifest.max_live_bytes, 2000u);
   EXPECT_EQ(manifest.source_hash, 42u);
   EXPECT_STREQ(manifest.target, "none");
-  EXPECT_EQ(image->file().named_data("shared").size(), 5u);
-  EXPECT_TRUE(image->file().named_data("missing").empty());
-  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0)),
+  EXPECT_EQ(pte_file->file().named_data("shared").size(), 5u);
+  EXPECT_TRUE(pte_file->file().named_data("missing").empty());
+  EXPECT_EQ(io_names(*pte_file->file().program().execution_plan()->Get(0)),
             (std::vector<std::string>{"x"}));
-  EXPECT_EQ(io_names(*image->file().program().execution_plan()->Get(0), true),
+  EXPECT_EQ(io_names(*pte_file->file().program().execution_plan()->Get(0), true),
             (std::vector<std::string>{"y"}));
 
-  const pte::ExecutionPlan& plan = *image->file().program().execution_plan()->Get(0);
+  const pte::ExecutionPlan& plan = *pte_file->file().program().execution_plan()->Get(0);
   EXPECT_EQ(plan.name()->str(), "forward");
   EXPECT_EQ(plan.non_const_buffer_sizes()->Get(1), 2008);
   ASSERT_EQ(plan.delegates()->size(), 1u);
-  EXPECT_EQ(image->file().payload(*plan.delegates()->Get(0)).size(), 12u);
+  EXPECT_EQ(pte_file->file().payload(*plan.delegates()->Get(0)).size(), 12u);
   // Input, output, scratch.
   const auto& call = *plan.chains()->Get(0)->instructions()->Get(0)->instr_args_as_DelegateCall();
   ASSERT_EQ(call.args()->size(), 3u);
@@ -352,9 +352,9 @@ TEST(Writer, ReadsBackAsPlanned) {
 }
 
 TEST(Writer, DebugMapNamesOriginsAndPlaces) {
-  const auto image = ProgramImage::parse(delegate_program(), "test.pte");
-  ASSERT_TRUE(image);
-  const pte::DebugMap& map = *image->debug_map();
+  const auto pte_file = PteFile::parse(delegate_program(), "test.pte");
+  ASSERT_TRUE(pte_file);
+  const pte::DebugMap& map = *pte_file->debug_map();
   ASSERT_EQ(map.calls()->size(), 1u);
   EXPECT_EQ(map.calls()->Get(0)->origin()->sources()->size(), 2u);
   const pte::DebugStep& step = *map.calls()->Get(0)->steps()->Get(0);
@@ -372,7 +372,7 @@ TEST(Writer, DebugMapNamesOriginsAndPlaces) {
     if (tensor->name()->str() == "before y") {
       EXPECT_TRUE(tensor->in_delegate());
       EXPECT_EQ(tensor->step(), 1u);
-      const auto& values = *image->file().program().execution_plan()->Get(0)->values();
+      const auto& values = *pte_file->file().program().execution_plan()->Get(0)->values();
       for (const pte::DebugTensor* other : *map.tensors()) {
         if (other->name()->str() != "y") continue;
         EXPECT_EQ(tensor->offset(), values.Get(static_cast<uint32_t>(other->value()))
@@ -403,7 +403,7 @@ TEST(Writer, DebugMapNamesOriginsAndPlaces) {
   EXPECT_EQ(live, (std::map<std::string, std::pair<uint32_t, uint32_t>>{
                       {"a", {0, 1}}, {"b", {1, 2}}, {"x", {0, 0}}, {"y", {2, 2}}}));
 
-  const auto stripped = ProgramImage::parse(delegate_program(false), "test.pte");
+  const auto stripped = PteFile::parse(delegate_program(false), "test.pte");
   ASSERT_TRUE(stripped);
   EXPECT_EQ(stripped->debug_map(), nullptr);
 }
@@ -427,14 +427,14 @@ TEST(Writer, EqualConstantsAreStoredOnceAndInTheirLayout) {
   const auto written = serialize_program(plan);
   ASSERT_TRUE(written);
   EXPECT_EQ(written->sizes.constants, 2 * 96);
-  const auto image = ProgramImage::parse(written->bytes, "test.pte");
-  ASSERT_TRUE(image);
-  const pte::ExecutionPlan& read = *image->file().program().execution_plan()->Get(0);
+  const auto pte_file = PteFile::parse(written->bytes, "test.pte");
+  ASSERT_TRUE(pte_file);
+  const pte::ExecutionPlan& read = *pte_file->file().program().execution_plan()->Get(0);
   const auto& call = *read.chains()->Get(0)->instructions()->Get(1)->instr_args_as_KernelCall();
   const pte::Tensor& stored =
       *read.values()->Get(static_cast<uint32_t>(call.args()->Get(0)))->val_as_Tensor();
   float first[4];
-  std::memcpy(first, image->file().constant(stored.data_buffer_idx()).data(), sizeof first);
+  std::memcpy(first, pte_file->file().constant(stored.data_buffer_idx()).data(), sizeof first);
   EXPECT_EQ(first[0], 0.0f);
   EXPECT_EQ(first[1], 12.0f);  // channel 1 of the first position
   EXPECT_EQ(first[2], 1.0f);
@@ -458,10 +458,10 @@ TEST(Writer, LeavesNoFileBehindWhenItFails) {
 }
 
 TEST(Reader, Describes) {
-  const auto image = ProgramImage::parse(delegate_program(), "test.pte");
-  ASSERT_TRUE(image);
+  const auto pte_file = PteFile::parse(delegate_program(), "test.pte");
+  ASSERT_TRUE(pte_file);
   const std::string text = describe_program(
-      *image, {.describe_payload = [](std::string_view id, std::span<const std::byte> payload) {
+      *pte_file, {.describe_payload = [](std::string_view id, std::span<const std::byte> payload) {
         return std::string(id) + " listing " + std::to_string(payload.size());
       }});
   for (const char* part :
@@ -471,7 +471,7 @@ TEST(Reader, Describes) {
         "deuteron.checksum", "5 bytes shared"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
-  const auto small = ProgramImage::parse(test::small_program(), "small.pte");
+  const auto small = PteFile::parse(test::small_program(), "small.pte");
   ASSERT_TRUE(small);
   const std::string listing = describe_program(*small);
   EXPECT_NE(listing.find(
@@ -487,12 +487,12 @@ void fix_checksum(std::vector<std::byte>& bytes) {
 }
 
 DiagnosticId parse_error(std::vector<std::byte> bytes) {
-  const auto image = ProgramImage::parse(bytes, "bad.pte");
-  EXPECT_FALSE(image);
-  if (!image) {
-    EXPECT_EQ(image.error().place.file, "bad.pte");
+  const auto pte_file = PteFile::parse(bytes, "bad.pte");
+  EXPECT_FALSE(pte_file);
+  if (!pte_file) {
+    EXPECT_EQ(pte_file.error().place.file, "bad.pte");
   }
-  return image ? DiagnosticId::kIrInvalid : image.error().id;
+  return pte_file ? DiagnosticId::kIrInvalid : pte_file.error().id;
 }
 
 TEST(Reader, NamesWhatIsWrong) {
@@ -505,7 +505,7 @@ TEST(Reader, NamesWhatIsWrong) {
   bytes[bytes.size() / 2] ^= std::byte{1};
   EXPECT_NE(parse_error(bytes), DiagnosticId::kIrInvalid);
   EXPECT_EQ(parse_error({}), DiagnosticId::kPteTruncated);
-  EXPECT_EQ(ProgramImage::open("/nonexistent.pte").error().id, DiagnosticId::kFileNotFound);
+  EXPECT_EQ(PteFile::open("/nonexistent.pte").error().id, DiagnosticId::kFileNotFound);
 
   // A newer manifest, and a change in the last payload byte: found by the checksum alone.
   bytes = delegate_program();
@@ -531,7 +531,7 @@ TEST(Reader, NamesWhatIsWrong) {
 TEST(Reader, EveryTruncationIsAnError) {
   const std::vector<std::byte> bytes = delegate_program();
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE(ProgramImage::parse(std::span(bytes).first(size), "cut.pte")) << size;
+    EXPECT_FALSE(PteFile::parse(std::span(bytes).first(size), "cut.pte")) << size;
   }
 }
 

@@ -48,28 +48,29 @@ class Proven {
   // Which passes changed something, over all graphs.
   std::set<std::string_view> seen;
 
-  Status prove(Program& program, const Pipeline& pipeline, uint64_t seed = 1) {
-    Graph& graph = program.forward();
-    const Proof proof = macs_of(graph) > kMacsEachPass ? Proof::kOnce : Proof::kEachPass;
+  Result<void> prove(Module& module, const Pipeline& pipeline, uint64_t seed = 1) {
+    Graph& graph = module.forward();
+    const SemanticsCheck proof =
+        macs_of(graph) > kMacsEachPass ? SemanticsCheck::kOnce : SemanticsCheck::kEachPass;
     DTR_ASSIGN(const std::vector<PassRun> runs,
-               run_pipeline(program, graph, pipeline,
-                            {.verify_each = true, .prove = proof, .seed = seed}));
+               run_pipeline(module, graph, pipeline,
+                            {.verify_each = true, .check_semantics = proof, .seed = seed}));
     for (const PassRun& run : runs)
       if (run.changes != 0) seen.insert(run.pass->name);
     return {};
   }
 
   // The pipelines that a compilation runs.
-  Status prove_all(Program& program, bool quantized, uint64_t seed = 1) {
-    if (!quantized) return prove(program, float_pipeline(), seed);
-    DTR_TRY(prove(program, quantized_pipeline(), seed));
-    return prove(program, int8_io_pipeline(), seed);
+  Result<void> prove_all(Module& module, bool quantized, uint64_t seed = 1) {
+    if (!quantized) return prove(module, float_pipeline(), seed);
+    DTR_TRY(prove(module, quantized_pipeline(), seed));
+    return prove(module, int8_io_pipeline(), seed);
   }
 
   void prove_file(const std::filesystem::path& path) {
-    Result<Program> program = pt2::read_pt2(path.string());
-    if (!program) return;  // refused with a reason: the business of other tests
-    const Status status = prove_all(*program, has_quantization(program->forward()));
+    Result<Module> module = pt2::read_pt2(path.string());
+    if (!module) return;  // refused with a reason: the business of other tests
+    const Result<void> status = prove_all(*module, has_quantization(module->forward()));
     EXPECT_TRUE(status) << path << ": " << to_text(status.error());
     ++files_;
   }
@@ -96,7 +97,7 @@ std::vector<std::filesystem::path> folders_in(const std::filesystem::path& set) 
   return folders;
 }
 
-TEST(Proof, Models) {
+TEST(SemanticsCheck, Models) {
   Proven proven;
   const std::filesystem::path full = test::shared_path("models");
   if (full.empty()) test::not_run("the full set of models in test_proof (no DEUTERON_SHARED)");
@@ -106,7 +107,7 @@ TEST(Proof, Models) {
   EXPECT_GE(proven.files(), 2);
 }
 
-TEST(Proof, ConformanceCases) {
+TEST(SemanticsCheck, ConformanceCases) {
   Proven proven;
   for (const auto& folder : folders_in(test::conformance_cases("test_proof")))
     proven.prove_folder(folder);
@@ -117,7 +118,7 @@ TEST(Proof, ConformanceCases) {
 // The graphs of test/lit/passes, whose texts are written for what a pass must and must not match:
 // groups, paddings, masks, steps. Each pass alone on every one of them. Every pass changes one: so
 // each is proven.
-TEST(Proof, PassesOnTheirOwnTests) {
+TEST(SemanticsCheck, PassesOnTheirOwnTests) {
   std::set<std::string_view> changed;
   int graphs = 0;
   for (const auto& entry :
@@ -126,11 +127,12 @@ TEST(Proof, PassesOnTheirOwnTests) {
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     for (const PassDef* pass : all_passes()) {
-      Result<Program> program = parse_program(text, entry.path().string());
-      ASSERT_TRUE(program) << to_text(program.error());
-      for (Graph& graph : program->graphs) {
-        const auto runs = run_passes(*program, graph, std::span(&pass, 1),
-                                     {.verify_each = true, .prove = Proof::kEachPass});
+      Result<Module> module = parse_module(text, entry.path().string());
+      ASSERT_TRUE(module) << to_text(module.error());
+      for (Graph& graph : module->graphs) {
+        const auto runs =
+            run_passes(*module, graph, std::span(&pass, 1),
+                       {.verify_each = true, .check_semantics = SemanticsCheck::kEachPass});
         EXPECT_TRUE(runs) << entry.path() << " @" << graph.name << ", " << pass->name << ": "
                           << to_text(runs.error());
         if (runs && !runs->empty() && runs->front().changes != 0) changed.insert(pass->name);
@@ -152,14 +154,14 @@ bool defined_everywhere(const Graph& graph) {
   return true;
 }
 
-TEST(Proof, RandomQuantizedGraphs) {
+TEST(SemanticsCheck, RandomQuantizedGraphs) {
   Proven proven;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
-    Program program =
+    Module module =
         test::RandomGraph(seed, {.floats = seed % 2 == 0}).make(static_cast<int>(1 + seed % 20));
-    if (seed % 2 == 0 && !defined_everywhere(program.forward())) continue;
-    const std::string text = print(program, {.elide_constants = true});
-    const Status status = proven.prove_all(program, true, seed);
+    if (seed % 2 == 0 && !defined_everywhere(module.forward())) continue;
+    const std::string text = print(module, {.elide_constants = true});
+    const Result<void> status = proven.prove_all(module, true, seed);
     EXPECT_TRUE(status) << "seed " << seed << ": " << to_text(status.error()) << "\n" << text;
   }
 }
@@ -167,10 +169,10 @@ TEST(Proof, RandomQuantizedGraphs) {
 // A quantized graph as the float graph that it stands for.
 class FloatForm {
  public:
-  explicit FloatForm(const Program& program) : from_(program), rewriter_(graph()) {}
+  explicit FloatForm(const Module& module) : from_(module), rewriter_(graph()) {}
 
   // Nothing if an operator has no float form.
-  std::optional<Program> make() {
+  std::optional<Module> make() {
     const Graph& graph = from_.forward();
     for (const ValueId input : graph.inputs())
       values_[input] = rewriter_.add_input(float_type(graph.type(input)), graph.value(input).name);
@@ -233,22 +235,22 @@ class FloatForm {
     return true;
   }
 
-  const Program& from_;
-  Program to_;
+  const Module& from_;
+  Module to_;
   Rewriter rewriter_;
   std::map<ValueId, ValueId> values_;
 };
 
-TEST(Proof, RandomFloatGraphs) {
+TEST(SemanticsCheck, RandomFloatGraphs) {
   Proven proven;
   int graphs = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {
-    const Program quantized = test::RandomGraph(seed).make(static_cast<int>(1 + seed % 20));
-    std::optional<Program> program = FloatForm(quantized).make();
-    if (!program || !verify(*program)) continue;
+    const Module quantized = test::RandomGraph(seed).make(static_cast<int>(1 + seed % 20));
+    std::optional<Module> module = FloatForm(quantized).make();
+    if (!module || !verify(*module)) continue;
     ++graphs;
-    const std::string text = print(*program, {.elide_constants = true});
-    const Status status = proven.prove_all(*program, false, seed);
+    const std::string text = print(*module, {.elide_constants = true});
+    const Result<void> status = proven.prove_all(*module, false, seed);
     EXPECT_TRUE(status) << "seed " << seed << ": " << to_text(status.error()) << "\n" << text;
   }
   std::printf("%d random float graphs:%s\n", graphs, proven.passes().c_str());
@@ -393,13 +395,13 @@ class Patterns {
   int count_ = 0;
 };
 
-TEST(Proof, RandomPatterns) {
+TEST(SemanticsCheck, RandomPatterns) {
   Proven proven;
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     const std::string text = Patterns(seed).make(static_cast<int>(1 + seed % 6));
-    Result<Program> program = parse_program(text);
-    ASSERT_TRUE(program) << to_text(program.error()) << text;
-    const Status status = proven.prove_all(*program, false, seed);
+    Result<Module> module = parse_module(text);
+    ASSERT_TRUE(module) << to_text(module.error()) << text;
+    const Result<void> status = proven.prove_all(*module, false, seed);
     EXPECT_TRUE(status) << "seed " << seed << ": " << to_text(status.error()) << "\n" << text;
   }
   // What models and conformance cases do not contain.

@@ -35,10 +35,10 @@ std::filesystem::path trained(const std::string& name) {
 // The model prepared, with its ranges from the arrays in `data`.
 Result<QatPrepared> prepare(const std::filesystem::path& model, const std::filesystem::path& data) {
   const Bytes bytes = test::read_bytes(model);
-  DTR_ASSIGN(Program program, parse_pt2(bytes, model.string()));
+  DTR_ASSIGN(Module module, parse_pt2(bytes, model.string()));
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_npz(data.string()));
-  DTR_ASSIGN(const Samples samples, Samples::bind(program.forward(), arrays, data.string()));
-  return qat_prepare(std::move(program), bytes, settings(), &samples);
+  DTR_ASSIGN(const Samples samples, Samples::bind(module.forward(), arrays, data.string()));
+  return qat_prepare(std::move(module), bytes, settings(), &samples);
 }
 
 struct Figures {
@@ -46,12 +46,12 @@ struct Figures {
 };
 
 // Of a graph with one input and one output over images one by one.
-Figures run_over(const Program& program, const std::vector<NamedTensor>& data,
+Figures run_over(const Module& module, const std::vector<NamedTensor>& data,
                  const Tensor& expected) {
-  const std::unique_ptr<Executor> executor = make_reference_executor(program, program.forward());
+  const std::unique_ptr<Executor> executor = make_reference_executor(module, module.forward());
   const Tensor& images = *test::find_array(data, "input");
   const auto labels = test::find_array(data, "label")->values<int64_t>();
-  const Shape shape = program.forward().type(program.forward().inputs()[0]).shape;
+  const Shape shape = module.forward().type(module.forward().inputs()[0]).shape;
   const auto size = static_cast<size_t>(element_count(shape));
   double signal = 0, noise = 0;
   size_t same = 0, right = 0;
@@ -97,11 +97,11 @@ TEST(Qat, PreparedModelIsWhollyInt8AndCloseToTheFloatOne) {
   EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
   auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
   ASSERT_TRUE(model.has_value()) << error_text(model);
-  const Program& program = model->program;
-  ASSERT_TRUE(verify(program).has_value());
-  EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
+  const Module& module = model->module;
+  ASSERT_TRUE(verify(module).has_value());
+  EXPECT_EQ(float_ops(module.forward()), std::vector<std::string>{});
   const auto data = test::read_arrays(digits("test.npz"));
-  const Figures figures = run_over(program, data, *test::find_array(data, "float_output"));
+  const Figures figures = run_over(module, data, *test::find_array(data, "float_output"));
   EXPECT_GE(figures.same_class, 0.99);
   EXPECT_GE(figures.accuracy, 0.9925);
 }
@@ -134,10 +134,10 @@ TEST(Qat, TrainedProgramComputesWhatPyTorchTrained) {
   const Bytes bytes = test::read_bytes(trained("digits_cnn.pt2"));
   auto model = quantize_model(ModelBytes{bytes, "trained.pt2"}, settings());
   ASSERT_TRUE(model.has_value()) << error_text(model);
-  const Program& program = model->program;
-  EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
+  const Module& module = model->module;
+  EXPECT_EQ(float_ops(module.forward()), std::vector<std::string>{});
   const auto expected = test::read_arrays(trained("digits_cnn.npz"));
-  const Figures figures = run_over(program, test::read_arrays(digits("test.npz")),
+  const Figures figures = run_over(module, test::read_arrays(digits("test.npz")),
                                    *test::find_array(expected, "output"));
   EXPECT_GE(figures.sqnr, 35);
   EXPECT_GE(figures.same_class, 0.99);
@@ -154,16 +154,16 @@ TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) {
   EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
   auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
   ASSERT_TRUE(model.has_value()) << error_text(model);
-  const Program& program = model->program;
-  EXPECT_EQ(float_ops(program.forward()), std::vector<std::string>{});
+  const Module& module = model->module;
+  EXPECT_EQ(float_ops(module.forward()), std::vector<std::string>{});
   const auto data = test::read_arrays(trained("operators.npz"));
-  const auto executor = make_reference_executor(program, program.forward());
+  const auto executor = make_reference_executor(module, module.forward());
   const Tensor &input = *test::find_array(data, "input"),
                &wanted = *test::find_array(data, "output");
   Sqnr sqnr;
   for (size_t i = 0; i < 16; ++i) {
     const size_t values = input.values<float>().size() / 16;
-    Tensor sample(DType::kFloat32, program.forward().type(program.forward().inputs()[0]).shape);
+    Tensor sample(DType::kFloat32, module.forward().type(module.forward().inputs()[0]).shape);
     std::ranges::copy(input.values<float>().subspan(i * values, values),
                       sample.values<float>().begin());
     const auto outputs = executor->run({{sample.view()}});
@@ -179,9 +179,9 @@ TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) {
 
 TEST(Qat, NeedsDataBeforeItCompiles) {
   const Bytes bytes = test::read_bytes(digits("float.pt2"));
-  auto program = parse_pt2(bytes, "float.pt2");
-  ASSERT_TRUE(program.has_value()) << error_text(program);
-  const auto prepared = qat_prepare(std::move(*program), bytes, settings(), nullptr);
+  auto module = parse_pt2(bytes, "float.pt2");
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
   const auto again = parse_pt2(prepared->archive, "prepared.pt2");
   ASSERT_FALSE(again.has_value());
@@ -195,12 +195,12 @@ TEST(Qat, NeedsDataBeforeItCompiles) {
 
 // Nothing of fake quantization that is off is in the graph; the file tells of it.
 TEST(Qat, FakeQuantizationThatIsOffIsTold) {
-  auto program = parse_program(
+  auto module = parse_module(
       "sources {\n  0: \"fake\" \"aten.fused_moving_avg_obs_fake_quant.default\" \"\" \"\"\n}\n"
       "graph @forward(%x: f32[2]) {\n  %y: f32[2] = aten.relu(%x)\n  return %y\n}\n",
       "off.pt2");
-  ASSERT_TRUE(program.has_value()) << error_text(program);
-  const auto quantized = quantize_model(std::move(*program), settings());
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  const auto quantized = quantize_model(std::move(*module), settings());
   ASSERT_FALSE(quantized.has_value());
   EXPECT_EQ(to_text(quantized.error()),
             "error[calibration-missing]: off.pt2: the model is float, because its fake "
@@ -212,9 +212,9 @@ TEST(Qat, FakeQuantizationThatIsOffIsTold) {
 
 TEST(Qat, RefusesQuantizedModels) {
   const Bytes bytes = test::read_bytes(digits("quantized.pt2"));
-  auto program = parse_pt2(bytes, "quantized.pt2");
-  ASSERT_TRUE(program.has_value()) << error_text(program);
-  const auto prepared = qat_prepare(std::move(*program), bytes, settings(), nullptr);
+  auto module = parse_pt2(bytes, "quantized.pt2");
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
   ASSERT_FALSE(prepared.has_value());
   EXPECT_EQ(to_text(prepared.error()),
             "error[qat-quantized]: quantized.pt2: the model has quantized values already\n  fix: "
@@ -239,7 +239,7 @@ TEST(Qat, PreparesTheFullSet) {
       taken.ranges = AsItIs{};  // nothing to train, nothing to quantize
     const auto quantized = quantize_model(ModelBytes{prepared->archive, model.string()}, taken);
     ASSERT_TRUE(quantized.has_value()) << error_text(quantized);
-    ASSERT_TRUE(verify(quantized->program).has_value()) << model;
+    ASSERT_TRUE(verify(quantized->module).has_value()) << model;
     ++count;
     const auto left = float_ops(quantized->quantized);
     whole += left.empty() ? 1 : 0;

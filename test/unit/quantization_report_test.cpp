@@ -12,10 +12,10 @@
 namespace dtr {
 namespace {
 
-Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
+Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text, "test.ir");
+  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  return module ? std::move(*module) : Module{};
 }
 
 std::vector<NamedTensor> array(Shape shape, const std::vector<float>& values) {
@@ -29,7 +29,7 @@ double decibels(double signal, double noise) { return 10 * std::log10(signal / n
 
 // The codes of q are 0.5 apart; those of r end at 2.55.
 TEST(QuantizationReport, TellsWhatEachOperatorAdds) {
-  const Program program = parse(R"(sources {
+  const Module module = parse(R"(sources {
   0: "relu" "aten.relu.default" "head" "model.py:7"
 }
 graph @forward(%x: f32[4]) {
@@ -39,11 +39,11 @@ graph @forward(%x: f32[4]) {
   return %y
 }
 )");
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const std::vector<NamedTensor> arrays = array({1, 4}, {1.2F, -3, 2, 5});
   const auto samples = Samples::bind(graph, arrays, "x.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
-  const auto report = report_quantization(program, float_counterpart(graph), graph, *samples);
+  const auto report = report_quantization(module, float_counterpart(graph), graph, *samples);
   ASSERT_TRUE(report) << to_text(report.error());
 
   ASSERT_EQ(report->tensors.size(), 2U);
@@ -85,7 +85,7 @@ graph @forward(%x: f32[4]) {
 // Weights and biases of integers are what they are worth; a model that is exact in integers has no
 // error anywhere.
 TEST(QuantizationReport, DequantizesConstants) {
-  const Program program = parse(R"(graph @forward(%x: i8[1,4] quant<0.5:1>) {
+  const Module module = parse(R"(graph @forward(%x: i8[1,4] quant<0.5:1>) {
   %w: i8[2,4] quant<axis=0, range=-127..127, 0.5, 0.25> = constant dense<1, -2, 3, 4, 5, 6, -7, 8>
   %b: i32[2] quant<bias> = constant dense<5, -6>
   %l: i8[1,2] quant<0.125> = aten.linear(%x, %w, %b)
@@ -94,13 +94,13 @@ TEST(QuantizationReport, DequantizesConstants) {
   return %e
 }
 )");
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   std::vector<NamedTensor> arrays;
   arrays.push_back({"x", Tensor(DType::kInt8, {1, 4})});
   std::ranges::copy(std::vector<int8_t>{3, -2, 1, 0}, arrays[0].tensor.values<int8_t>().begin());
   const auto samples = Samples::bind(graph, arrays, "x.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
-  const auto report = report_quantization(program, float_counterpart(graph), graph, *samples);
+  const auto report = report_quantization(module, float_counterpart(graph), graph, *samples);
   ASSERT_TRUE(report) << to_text(report.error());
   ASSERT_EQ(report->tensors.size(), 2U);
   for (const TensorRow& row : report->tensors) EXPECT_EQ(row.sqnr_db, 99) << row.name;
@@ -113,7 +113,7 @@ TEST(QuantizationReport, DequantizesConstants) {
 
 // Half of x saturates, and the clamp selects none of that.
 TEST(QuantizationReport, CountsNothingThatNobodySelects) {
-  Program program = parse(R"(graph @forward(%x: f32[64]) {
+  Module module = parse(R"(graph @forward(%x: f32[64]) {
   %y: f32[64] = aten.clamp(%x) {max = 0.5, min = -0.25}
   return %y
 }
@@ -121,10 +121,10 @@ TEST(QuantizationReport, CountsNothingThatNobodySelects) {
   std::vector<float> ramp;
   for (int i = 0; i < 64; ++i) ramp.push_back(static_cast<float>(i) / 8 - 4);
   const std::vector<NamedTensor> arrays = array({1, 64}, ramp);
-  const auto samples = Samples::bind(program.forward(), arrays, "x.npz");
+  const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
   ASSERT_TRUE(samples) << to_text(samples.error());
   const auto quantized =
-      quantize_model(std::move(program), {.target = find_target("imxrt700"), .samples = &*samples});
+      quantize_model(std::move(module), {.target = find_target("imxrt700"), .samples = &*samples});
   ASSERT_TRUE(quantized) << to_text(quantized.error());
   const auto report = report_quantization(*quantized);
   ASSERT_TRUE(report) << to_text(report.error());

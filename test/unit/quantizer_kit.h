@@ -17,10 +17,10 @@
 
 namespace dtr::test {
 
-inline Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
+inline Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text, "test.ir");
+  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  return module ? std::move(*module) : Module{};
 }
 
 inline constexpr std::string_view kSmall = R"(sources {
@@ -56,14 +56,14 @@ inline std::vector<NamedTensor> ramp(const std::string& name, Shape shape, float
   return arrays;
 }
 
-inline Result<CalibrationResult> calibrate_reference(const Program& program,
+inline Result<CalibrationResult> calibrate_reference(const Module& module,
                                                      const Annotation& annotation,
                                                      const std::vector<NamedTensor>& arrays,
                                                      unsigned threads = 1) {
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const auto samples = Samples::bind(graph, arrays, "cal.npz");
   if (!samples) return tl::unexpected(samples.error());
-  return calibrate(program, graph, annotation, *make_reference_executor(program, graph), *samples,
+  return calibrate(module, graph, annotation, *make_reference_executor(module, graph), *samples,
                    {.threads = threads});
 }
 

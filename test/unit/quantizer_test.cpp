@@ -35,8 +35,8 @@ class MinMaxPatterns final : public QuantizationPatterns {
 };
 
 TEST(Annotate, SharesQuantizationAlongPoolsAndWithReaders) {
-  const Program program = parse(kSmall);
-  const Graph& graph = program.forward();
+  const Module module = parse(kSmall);
+  const Graph& graph = module.forward();
   const Annotation annotation = annotate(graph, neutron_patterns());
   const auto group = [&](std::string_view name) {
     for (uint32_t i = 0; i < graph.value_slots(); ++i)
@@ -68,7 +68,7 @@ std::vector<std::string> observed(const Graph& graph, const Annotation& annotati
 }
 
 TEST(Annotate, RangesComeFromWhatIsSelected) {
-  const Program program = parse(
+  const Module module = parse(
       R"(graph @forward(%x: f32[2,3], %y: f32[2,3], %z: f32[2,3], %u: f32[2,3], %v: f32[2,3]) {
   %moved: f32[3,2] = aten.permute(%x) {dims = [1, 0]}
   %top: f32[3] = aten.amax(%moved) {dim = [1], keepdim = false}
@@ -81,7 +81,7 @@ TEST(Annotate, RangesComeFromWhatIsSelected) {
   return %top, %part, %twice, %positive, %all, %larger, %u
 }
 )");
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const Annotation annotation = annotate(graph, neutron_patterns());
   using Names = std::vector<std::string>;
   EXPECT_EQ(observed(graph, annotation, "x"), (Names{"top", "part"}));
@@ -94,52 +94,52 @@ TEST(Annotate, RangesComeFromWhatIsSelected) {
 // What a minimum below the range cannot reach saturates, and the steps are as fine as the result
 // needs.
 TEST(Convert, ReadersThatSelectMakeFinerSteps) {
-  Program program = parse(R"(graph @forward(%x: f32[1,64]) {
+  Module module = parse(R"(graph @forward(%x: f32[1,64]) {
   %y: f32[1,64] = aten.clamp(%x) {max = 0.5, min = -0.25}
   return %y
 }
 )");
-  Graph& graph = program.forward();
+  Graph& graph = module.forward();
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<MinMaxPatterns>());
   const Annotation annotation = annotate(graph, patterns);
-  const auto calibration = calibrate_reference(program, annotation, ramp("x", {1, 1, 64}, -8, 8));
+  const auto calibration = calibrate_reference(module, annotation, ramp("x", {1, 1, 64}, -8, 8));
   ASSERT_TRUE(calibration) << to_text(calibration.error());
-  ASSERT_TRUE(convert(program, graph, annotation, *calibration));
+  ASSERT_TRUE(convert(module, graph, annotation, *calibration));
   const ValueId x = graph.op(graph.first_op()).results[0];
   EXPECT_EQ(graph.type(x).quantization->scale(), 0.75F / 255);
 }
 
 TEST(Convert, SmallActivationsHaveAllCodes) {
-  Program program = parse(R"(graph @forward(%x: f32[1,64]) {
+  Module module = parse(R"(graph @forward(%x: f32[1,64]) {
   %y: f32[1,64] = aten.hardswish(%x)
   return %y
 }
 )");
-  Graph& graph = program.forward();
+  Graph& graph = module.forward();
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<MinMaxPatterns>());
   const Annotation annotation = annotate(graph, patterns);
   const auto calibration =
-      calibrate_reference(program, annotation, ramp("x", {1, 1, 64}, -0.001F, 0.001F));
+      calibrate_reference(module, annotation, ramp("x", {1, 1, 64}, -0.001F, 0.001F));
   ASSERT_TRUE(calibration) << to_text(calibration.error());
-  ASSERT_TRUE(convert(program, graph, annotation, *calibration));
+  ASSERT_TRUE(convert(module, graph, annotation, *calibration));
   EXPECT_EQ(graph.type(graph.op(graph.first_op()).results[0]).quantization->scale(), 0.002F / 255);
 }
 
 TEST(Convert, GivesTheNumbersOfHand) {
-  Program program = parse(kSmall);
-  Graph& graph = program.forward();
+  Module module = parse(kSmall);
+  Graph& graph = module.forward();
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<MinMaxPatterns>());
   const Annotation annotation = annotate(graph, patterns);
-  const auto calibration = calibrate_reference(program, annotation, ramp("x", {1, 2, 4, 4}, -1, 2));
+  const auto calibration = calibrate_reference(module, annotation, ramp("x", {1, 2, 4, 4}, -1, 2));
   ASSERT_TRUE(calibration) << to_text(calibration.error());
-  const auto report = convert(program, graph, annotation, *calibration);
+  const auto report = convert(module, graph, annotation, *calibration);
   ASSERT_TRUE(report) << to_text(report.error());
   EXPECT_EQ(report->quantized_ops, 4U);
   EXPECT_TRUE(report->float_ops.empty());
-  ASSERT_TRUE(verify(program)) << to_text(verify(program).error());
+  ASSERT_TRUE(verify(module)) << to_text(verify(module).error());
 
   std::vector<std::string> names;
   for (const OpId op : graph.ops()) names.emplace_back(graph.op(op).def->name);
@@ -152,7 +152,7 @@ TEST(Convert, GivesTheNumbersOfHand) {
   const Quantization& w = *graph.type(convolution.operands[1]).quantization;
   // The greater weight of each channel is twice the other: an even code.
   const auto weights =
-      program.constants.values<int8_t>(graph.value(convolution.operands[1]).constant);
+      module.constants.values<int8_t>(graph.value(convolution.operands[1]).constant);
   const int8_t greater = weights[0], half = static_cast<int8_t>(greater / 2);
   EXPECT_GE(greater, 120);
   EXPECT_EQ(std::vector<int8_t>(weights.begin(), weights.end()),
@@ -160,8 +160,7 @@ TEST(Convert, GivesTheNumbersOfHand) {
   EXPECT_EQ(half * 2, greater);
   EXPECT_FLOAT_EQ(w.scales[0], 1.0F / greater);
   EXPECT_FLOAT_EQ(w.scales[1], 0.25F / greater);
-  const auto bias =
-      program.constants.values<int32_t>(graph.value(convolution.operands[2]).constant);
+  const auto bias = module.constants.values<int32_t>(graph.value(convolution.operands[2]).constant);
   EXPECT_EQ(bias[0], greater * 85 / 2);  // 0.5 / (3/255 · 1/greater)
   EXPECT_EQ(bias[1], -greater * 85);     // -0.25 / (3/255 · 0.25/greater)
   EXPECT_EQ(graph.type(convolution.operands[2]).quantization->scales[1], x.scale() * w.scales[1]);
@@ -176,21 +175,21 @@ TEST(Convert, GivesTheNumbersOfHand) {
 TEST(Convert, BiasesTakeBackWhatWeightsLose) {
   std::string weights, ones;
   for (int i = 0; i < 40; ++i) weights += i == 0 ? "1, 0.5" : ", 1, 0.5";
-  Program program =
+  Module module =
       parse("graph @forward(%x: f32[1,80]) {\n  %w: f32[1,80] = constant dense<" + weights +
             ">\n  %b: f32[1] = constant dense<1>\n  %y: f32[1,1] = aten.linear(%x, %w, %b)\n  "
             "return %y\n}\n");
-  Graph& graph = program.forward();
+  Graph& graph = module.forward();
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<MinMaxPatterns>());
   const Annotation annotation = annotate(graph, patterns);
-  const auto calibration = calibrate_reference(program, annotation, ramp("x", {1, 1, 80}, 1, 1));
+  const auto calibration = calibrate_reference(module, annotation, ramp("x", {1, 1, 80}, 1, 1));
   ASSERT_TRUE(calibration) << to_text(calibration.error());
-  ASSERT_TRUE(convert(program, graph, annotation, *calibration));
+  ASSERT_TRUE(convert(module, graph, annotation, *calibration));
   const Op& linear = graph.op(graph.op(graph.first_op()).next);
   EXPECT_EQ(graph.type(linear.operands[1]).quantization->scales, std::vector<float>{1.0F / 127});
-  EXPECT_EQ(program.constants.values<int8_t>(graph.value(linear.operands[1]).constant)[1], 64);
-  EXPECT_EQ(program.constants.values<int32_t>(graph.value(linear.operands[2]).constant)[0],
+  EXPECT_EQ(module.constants.values<int8_t>(graph.value(linear.operands[1]).constant)[1], 64);
+  EXPECT_EQ(module.constants.values<int32_t>(graph.value(linear.operands[2]).constant)[0],
             255 * 127 - 40 * 255 / 2);
 }
 
@@ -211,29 +210,29 @@ class FixedPatterns final : public QuantizationPatterns {
 };
 
 // Annotates, calibrates on a ramp and converts; the ops' names in order.
-std::vector<std::string> converted_ops(Program& program, FixedPatterns::Table table,
+std::vector<std::string> converted_ops(Module& module, FixedPatterns::Table table,
                                        ConversionReport* report = nullptr) {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   patterns.push_back(std::make_unique<FixedPatterns>(std::move(table)));
-  const Annotation annotation = annotate(program.forward(), patterns);
+  const Annotation annotation = annotate(module.forward(), patterns);
   const auto calibration = calibrate_reference(
-      program, annotation,
-      ramp("x", program.forward().value(program.forward().inputs()[0]).type.shape, -1, 2));
+      module, annotation,
+      ramp("x", module.forward().value(module.forward().inputs()[0]).type.shape, -1, 2));
   EXPECT_TRUE(calibration) << to_text(calibration.error());
-  const auto done = convert(program, program.forward(), annotation, *calibration);
+  const auto done = convert(module, module.forward(), annotation, *calibration);
   EXPECT_TRUE(done) << to_text(done.error());
-  EXPECT_TRUE(verify(program)) << to_text(verify(program).error());
+  EXPECT_TRUE(verify(module)) << to_text(verify(module).error());
   if (report != nullptr) *report = *done;
   std::vector<std::string> names;
-  for (const OpId op : program.forward().ops())
-    names.emplace_back(program.forward().op(op).def->name);
+  for (const OpId op : module.forward().ops())
+    names.emplace_back(module.forward().op(op).def->name);
   return names;
 }
 
 const OpAnnotation kUnary{{QuantSpec::affine()}, {QuantSpec::affine()}};
 
 TEST(Convert, KeepsOpsWithoutPatternInFloat) {
-  Program program = parse(R"(sources {
+  Module module = parse(R"(sources {
   0: "a" "aten.relu.default" "first" "model.py:1"
   1: "b" "aten.hardswish.default" "second" "model.py:2"
   2: "c" "aten.relu.default" "third" "model.py:3"
@@ -248,19 +247,19 @@ graph @forward(%x: f32[1,3,5]) {
 )");
   ConversionReport report;
   EXPECT_EQ(
-      converted_ops(program, {{"aten.relu", kUnary}}, &report),
+      converted_ops(module, {{"aten.relu", kUnary}}, &report),
       (std::vector<std::string>{"quantize", "aten.relu", "dequantize", "aten.hardswish", "quantize",
                                 "aten.relu", "aten.relu", "dequantize", "dequantize"}));
   ASSERT_EQ(report.float_ops.size(), 1U);
   EXPECT_EQ(report.float_ops[0].place.module_path, "second");
   EXPECT_EQ(report.float_ops[0].why.reason, "not in the table");
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   EXPECT_EQ(graph.op(graph.producer(graph.outputs()[1])).origin.sources,
             std::vector<uint32_t>{1});  // serves the hardswish first
 }
 
 TEST(Convert, RequantizesWhereAReaderNeedsAnotherQuantization) {
-  Program program = parse(R"(graph @forward(%x: f32[1,3,5]) {
+  Module module = parse(R"(graph @forward(%x: f32[1,3,5]) {
   %a: f32[1,3,5] = aten.sigmoid(%x)
   %b: f32[1,3,5] = aten.hardswish(%a)
   %c: f32[1,3,5] = aten.hardswish(%a)
@@ -269,7 +268,7 @@ TEST(Convert, RequantizesWhereAReaderNeedsAnotherQuantization) {
 )");
   ConversionReport report;
   EXPECT_EQ(converted_ops(
-                program,
+                module,
                 {{"aten.sigmoid", {{QuantSpec::affine()}, {QuantSpec::fixed(1.0F / 256, -128)}}},
                  {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}},
                 &report),
@@ -284,24 +283,24 @@ TEST(Convert, RequantizesWhereAReaderNeedsAnotherQuantization) {
 }
 
 TEST(Convert, SymmetricReadersMakeTheValueSymmetric) {
-  Program program = parse(R"(graph @forward(%x: f32[1,3,5]) {
+  Module module = parse(R"(graph @forward(%x: f32[1,3,5]) {
   %a: f32[1,3,5] = aten.relu(%x)
   %b: f32[1,3,5] = aten.hardswish(%a)
   return %b
 }
 )");
-  EXPECT_EQ(converted_ops(program,
+  EXPECT_EQ(converted_ops(module,
                           {{"aten.relu", kUnary},
                            {"aten.hardswish", {{QuantSpec::symmetric()}, {QuantSpec::affine()}}}}),
             (std::vector<std::string>{"quantize", "aten.relu", "aten.hardswish", "dequantize"}));
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const Op& relu = graph.op(graph.op(graph.first_op()).next);
   EXPECT_EQ(graph.type(relu.results[0]).quantization->zero_point(), 0);
   EXPECT_EQ(graph.type(relu.results[0]).quantization->qmin, -127);
 }
 
 TEST(Convert, JoinedOperandsShareOneQuantization) {
-  Program program = parse(R"(graph @forward(%x: f32[1,3,5]) {
+  Module module = parse(R"(graph @forward(%x: f32[1,3,5]) {
   %a: f32[1,3,5] = aten.relu(%x)
   %k: f32[1,1,5] = constant dense<-4, 1, 2, 3, 9>
   %b: f32[1,7,5] = aten.cat(%a, %x, %k) {dim = 1}
@@ -310,9 +309,9 @@ TEST(Convert, JoinedOperandsShareOneQuantization) {
 )");
   OpAnnotation joined{{QuantSpec::affine(), QuantSpec::shared_with(0), QuantSpec::shared_with(0)},
                       {QuantSpec::shared_with(0)}};
-  EXPECT_EQ(converted_ops(program, {{"aten.relu", kUnary}, {"aten.cat", joined}}),
+  EXPECT_EQ(converted_ops(module, {{"aten.relu", kUnary}, {"aten.cat", joined}}),
             (std::vector<std::string>{"quantize", "aten.relu", "aten.cat", "dequantize"}));
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const Op& cat = graph.op(graph.producer(graph.op(graph.last_op()).operands[0]));
   for (const ValueId operand : cat.operands)
     EXPECT_EQ(graph.type(operand).quantization, graph.type(cat.results[0]).quantization);
@@ -325,14 +324,14 @@ TEST(Convert, JoinedOperandsShareOneQuantization) {
 
 // By the patterns of the backends, too: joining is copying.
 TEST(Annotate, OperandsAndResultOfACatAreOneGroup) {
-  const Program program = parse(R"(graph @forward(%x: f32[1,3], %y: f32[1,2]) {
+  const Module module = parse(R"(graph @forward(%x: f32[1,3], %y: f32[1,2]) {
   %a: f32[1,3] = aten.relu(%x)
   %b: f32[1,2] = aten.sigmoid(%y)
   %c: f32[1,8] = aten.cat(%a, %b, %x) {dim = 1}
   return %c
 }
 )");
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const Annotation annotation = annotate(graph, neutron_patterns());
   const auto& cat = annotation.ops[graph.last_op().index];
   ASSERT_TRUE(cat);
@@ -343,7 +342,7 @@ TEST(Annotate, OperandsAndResultOfACatAreOneGroup) {
 // The first layer's result is zero whatever the samples are: its scale means nothing, and the user
 // is told where.
 TEST(Convert, SaysWhatCalibrationLeftEmpty) {
-  Program program = parse(R"(sources {
+  Module module = parse(R"(sources {
   0: "linear" "aten.linear.default" "head" "model.py:9"
 }
 graph @forward(%x: f32[1,2]) {
@@ -354,7 +353,7 @@ graph @forward(%x: f32[1,2]) {
 )");
   ConversionReport report;
   converted_ops(
-      program,
+      module,
       {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0)}, {QuantSpec::affine()}}}},
       &report);
   ASSERT_EQ(report.notes.size(), 1U);
@@ -368,7 +367,7 @@ graph @forward(%x: f32[1,2]) {
 // A bias of 1e9 quantization steps of a tiny weight does not fit; the channel's weights become
 // coarser, the others stay.
 TEST(Convert, WidensWeightsForBigBiases) {
-  Program program = parse(R"(sources {
+  Module module = parse(R"(sources {
   0: "linear" "aten.linear.default" "head" "model.py:9"
 }
 graph @forward(%x: f32[1,2]) {
@@ -379,7 +378,7 @@ graph @forward(%x: f32[1,2]) {
 }
 )");
   ConversionReport report;
-  converted_ops(program,
+  converted_ops(module,
                 {{"aten.linear",
                   {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
                    {QuantSpec::affine()}}}},
@@ -387,9 +386,9 @@ graph @forward(%x: f32[1,2]) {
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0].id, DiagnosticId::kQuantizationBiasWidened);
   EXPECT_EQ(report.notes[0].place.module_path, "head");
-  const Graph& graph = program.forward();
+  const Graph& graph = module.forward();
   const Op& linear = graph.op(graph.op(graph.first_op()).next);
-  const auto bias = program.constants.values<int32_t>(graph.value(linear.operands[2]).constant);
+  const auto bias = module.constants.values<int32_t>(graph.value(linear.operands[2]).constant);
   EXPECT_NEAR(bias[0], 0x1p30, 0x1p10);
   EXPECT_EQ(graph.type(linear.operands[1]).quantization->scales[1], 1.0F / 127);
 }
@@ -398,19 +397,19 @@ TEST(Convert, RefusesConstantsThatAreNotFinite) {
   for (const std::string_view constants :
        {"%w: f32[1,2] = constant dense<nan, 1>\n  %b: f32[1] = constant dense<0>",
         "%w: f32[1,2] = constant dense<1, 1>\n  %b: f32[1] = constant dense<inf>"}) {
-    Program program = parse(
+    Module module = parse(
         "sources {\n  0: \"linear\" \"aten.linear.default\" \"head\" \"model.py:9\"\n}\ngraph "
         "@forward(%x: f32[1,2]) {\n  " +
         std::string(constants) +
         "\n  %y: f32[1,1] = aten.linear(%x, %w, %b) loc(0)\n  return %x\n}\n");
-    const Annotation annotation = annotate(program.forward(), neutron_patterns());
+    const Annotation annotation = annotate(module.forward(), neutron_patterns());
     CalibrationResult calibration;
     for (const char* name : {"x", "y"}) {
       ValueStatistics statistics;
       ASSERT_TRUE(statistics.observe(std::vector<float>{0, 1}));
       calibration.values.emplace(name, statistics);
     }
-    const auto report = convert(program, program.forward(), annotation, calibration);
+    const auto report = convert(module, module.forward(), annotation, calibration);
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().id, DiagnosticId::kWeightNotFinite);
     EXPECT_EQ(report.error().place.source_line, "model.py:9");
@@ -418,9 +417,9 @@ TEST(Convert, RefusesConstantsThatAreNotFinite) {
 }
 
 TEST(Convert, RefusesTheCalibrationOfAnotherModel) {
-  Program program = parse(kSmall);
-  const Annotation annotation = annotate(program.forward(), neutron_patterns());
-  const auto report = convert(program, program.forward(), annotation, {});
+  Module module = parse(kSmall);
+  const Annotation annotation = annotate(module.forward(), neutron_patterns());
+  const auto report = convert(module, module.forward(), annotation, {});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().id, DiagnosticId::kCalibrationMismatch);
 }

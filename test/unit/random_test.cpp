@@ -15,7 +15,7 @@
 namespace dtr::test {
 namespace {
 
-Program make(uint64_t seed, int ops) { return RandomGraph(seed, {.floats = true}).make(ops); }
+Module make(uint64_t seed, int ops) { return RandomGraph(seed, {.floats = true}).make(ops); }
 
 TEST(RandomGraphs, EveryOperatorCanBeDrawn) {
   for (const OpDef* op : all_ops()) EXPECT_EQ(why_not_drawn(*op), "");
@@ -34,10 +34,10 @@ TEST(RandomGraphs, EveryOperatorCanBeDrawn) {
 TEST(RandomGraphs, EveryOperatorAndAttributeIsDrawn) {
   std::map<std::string, int> ops, attributes;
   for (uint64_t seed = 1; seed <= 2800; ++seed) {
-    const Program program = make(seed, 30);
-    ASSERT_TRUE(verify(program));
-    for (const OpId id : program.forward().ops()) {
-      const Op& op = program.forward().op(id);
+    const Module module = make(seed, 30);
+    ASSERT_TRUE(verify(module));
+    for (const OpId id : module.forward().ops()) {
+      const Op& op = module.forward().op(id);
       ++ops[std::string(op.def->name)];
       for (const auto& [name, value] : op.attributes)
         ++attributes[std::string(op.def->name) + " " + name];
@@ -61,8 +61,8 @@ TEST(RandomGraphs, AreTheSameForASeed) {
 // A failure that needs an op and one that reads its result, whose own result is read: nothing else
 // is left.
 TEST(Shrink, LeavesWhatFails) {
-  const auto fails = [](const Program& program) {
-    const Graph& graph = program.forward();
+  const auto fails = [](const Module& module) {
+    const Graph& graph = module.forward();
     for (const OpId id : graph.ops())
       for (const ValueId operand : graph.op(id).operands)
         if (graph.producer_if(operand, ops::kCat).valid() &&
@@ -72,9 +72,9 @@ TEST(Shrink, LeavesWhatFails) {
   };
   int shrunk = 0;
   for (uint64_t seed = 1; seed < 300 && shrunk < 10; ++seed) {
-    Program program = make(seed, 30);
-    if (!fails(program)) continue;
-    const Program smallest = shrink(std::move(program), fails);
+    Module module = make(seed, 30);
+    if (!fails(module)) continue;
+    const Module smallest = shrink(std::move(module), fails);
     EXPECT_TRUE(fails(smallest));
     EXPECT_TRUE(verify(smallest));
     EXPECT_EQ(smallest.forward().op_count(), 2u) << print(smallest);
@@ -85,19 +85,19 @@ TEST(Shrink, LeavesWhatFails) {
 
 TEST(Judge, SaysWhatIsWrong) {
   const auto relu = [] {
-    return *parse_program(
+    return *parse_module(
         "graph @forward(%x: i8[1,3,4] quant<0.5:3>) {\n  %y: i8[1,3,4] quant<0.5:3> = "
         "aten.relu(%x)\n  return %y\n}\n",
         "t");
   };
-  Program program = relu();
-  EXPECT_FALSE(judge_apart(program, 1, false).failed());
+  Module module = relu();
+  EXPECT_FALSE(judge_apart(module, 1, false).failed());
   EXPECT_FALSE(judge(relu(), 1, false).failed());
   // Nothing the verifier lets pass.
-  Rewriter(program.forward())
-      .set_quantization(program.forward().outputs()[0], Quantization::per_tensor(-1, 0));
-  EXPECT_EQ(judge_apart(program, 1, false).kind, "verifier: ir-invalid");
-  EXPECT_EQ(judge(std::move(program), 1, false).kind, "verifier: ir-invalid");
+  Rewriter(module.forward())
+      .set_quantization(module.forward().outputs()[0], Quantization::per_tensor(-1, 0));
+  EXPECT_EQ(judge_apart(module, 1, false).kind, "verifier: ir-invalid");
+  EXPECT_EQ(judge(std::move(module), 1, false).kind, "verifier: ir-invalid");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ graph @forward(%x: f32[4], %z: f32[4]) {
 
 // Names of the results of operators that the constraint keeps off the NPU.
 std::string selected(const Constraint& constraint) {
-  const auto program = parse_program(kModel, "test.ir");
+  const auto program = parse_module(kModel, "test.ir");
   EXPECT_TRUE(program) << to_text(program.error());
   const Graph& graph = program->forward();
   RecipeSpec spec{.backends = {"neutron", "portable"}, .constraints = {constraint}};
@@ -93,16 +93,16 @@ TEST(Recipe, OnKeepsOffAllOthersButTheLast) {
 
 // Of two wishes for an operator the one that keeps it off wins.
 TEST(Recipe, KeepingOffWins) {
-  const auto program = parse_program(kModel, "test.ir");
+  const auto program = parse_module(kModel, "test.ir");
   ASSERT_TRUE(program);
-  const auto wishes = resolve_wishes(*program, {"b"}, {"relu", "b"});
-  ASSERT_TRUE(wishes) << to_text(wishes.error());
+  const auto overrides = resolve_overrides(*program, {"b"}, {"relu", "b"});
+  ASSERT_TRUE(overrides) << to_text(overrides.error());
   const Graph& graph = program->forward();
   for (const OpId op : graph.ops()) {
     const std::string& name = graph.value(graph.op(op).results[0]).name;
-    EXPECT_EQ((*wishes)[op.index], name == "b"                  ? Wish::kKeepOff
-                                   : name == "a" || name == "c" ? Wish::kForceOn
-                                                                : Wish::kNone)
+    EXPECT_EQ((*overrides)[op.index], name == "b"                  ? PlacementOverride::kKeepOff
+                                      : name == "a" || name == "c" ? PlacementOverride::kForceOn
+                                                                   : PlacementOverride::kNone)
         << name;
   }
 }

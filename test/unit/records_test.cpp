@@ -35,8 +35,8 @@ constexpr uint64_t kPast32Bits = uint64_t{1} << 32;
 const std::vector<std::byte>& digits() {
   static const std::vector<std::byte> pte = [] {
     std::ifstream file(test::source_path("test/golden/digits_cnn.ir"));
-    Result<Program> program =
-        parse_program(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+    Result<Module> program =
+        parse_module(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
     return std::move(
         compile_model(std::move(*program), {.target = find_target("imxrt700")})->written.bytes);
   }();
@@ -98,12 +98,12 @@ class Device {
 
   // What the host makes of its records.
   Trace trace(const pte::Status& status) {
-    const auto image = ProgramImage::parse(digits(), "digits.pte");
+    const auto pte_file = PteFile::parse(digits(), "digits.pte");
     ProfileHeader header = profiler.header();
     header.unit = npu::ProfileUnit::kInstructions;
     header.error = static_cast<uint8_t>(status.error);
-    Trace trace{.program = trace_program(*image)};
-    add_records(trace, header, profiler.records(), *image);
+    Trace trace{.program = trace_source(*pte_file)};
+    add_records(trace, header, profiler.records(), *pte_file);
     return trace;
   }
 
@@ -164,7 +164,7 @@ class Device {
 
   uint32_t clock_bits_;
   uint32_t steps_ = UINT32_MAX;
-  simulator::HostSimulator simulator_{find_target("imxrt700")->npu, simulator::best_kit()};
+  simulator::HostSimulator simulator_{find_target("imxrt700")->npu, simulator::best_kernel_set()};
   npu::Driver driver_ = simulator_.driver();
   AlignedCopy bytes_;
   runtime::DeuteronContext context_;
@@ -279,7 +279,7 @@ TEST(Records, RehearsingLeavesNothing) {
     uint64_t readings = 0;
     Profiler profiler(records,
                       {[](void* count) { return ++*static_cast<uint64_t*>(count); }, &readings});
-    profiler.rehearse(5, 20);
+    profiler.record_and_discard(5, 20);
     EXPECT_EQ(readings, 10u);  // start and stop of a call; commands have times
     EXPECT_EQ(profiler.records().size(), 0u);
     EXPECT_EQ(profiler.lost(), 0u);
@@ -328,7 +328,7 @@ class RecordsFile : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(device_.run().ok());
     header_ = device_.profiler.header();
-    header_.program = trace_program(image_).checksum;
+    header_.program = trace_source(pte_file_).checksum;
     header_.unit = npu::ProfileUnit::kInstructions;
     header_.cost = 280, header_.cost_events = 14, header_.planned_bytes = 5000,
     header_.used_bytes = 4000;
@@ -345,12 +345,12 @@ class RecordsFile : public testing::Test {
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));
-    return read_records(path, image_);
+    return read_records(path, pte_file_);
   }
 
   Device device_{kRoom};
   ProfileHeader header_;
-  ProgramImage image_ = *ProgramImage::parse(digits(), "digits.pte");
+  PteFile pte_file_ = *PteFile::parse(digits(), "digits.pte");
 };
 
 TEST_F(RecordsFile, StartAndRunsOfItsProgramAreRead) {
@@ -424,9 +424,9 @@ TEST_F(RecordsFile, AnyBitMayBeWrong) {
     bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
     const auto blocks = parse_blocks(bytes, "profile.bin");
     if (!blocks) continue;
-    Trace trace{.program = trace_program(image_)};
+    Trace trace{.program = trace_source(pte_file_)};
     for (const ProfileBlock& block : *blocks)
-      add_records(trace, block.header, block.records, image_);
+      add_records(trace, block.header, block.records, pte_file_);
     for (const TraceRun& run : trace.runs)
       for (const TraceEvent& event : run.events) ASSERT_LE(event.start, event.end) << "bit " << bit;
     to_text(make_profile(trace, {}, ""), {});

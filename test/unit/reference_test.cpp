@@ -44,10 +44,10 @@ double relative_difference(const TensorView& a, const TensorView& b) {
 // Runs a program on the first `count` samples of `inputs` (array names as in the data: input or
 // input_I) and compares with `outputs` (float_output or float_output_I). The largest relative
 // difference; infinite if something cannot be compared.
-double compare(const Program& program, const std::vector<NamedTensor>& inputs,
+double compare(const Module& module, const std::vector<NamedTensor>& inputs,
                const std::vector<NamedTensor>& outputs, int64_t count) {
-  const Graph& graph = program.forward();
-  const auto executor = make_reference_executor(program, graph);
+  const Graph& graph = module.forward();
+  const auto executor = make_reference_executor(module, graph);
   const auto array = [](const std::vector<NamedTensor>& from, const std::string& name, size_t i) {
     const Tensor* numbered = test::find_array(from, name + "_" + std::to_string(i));
     return numbered != nullptr ? numbered : test::find_array(from, name);
@@ -62,7 +62,7 @@ double compare(const Program& program, const std::vector<NamedTensor>& inputs,
     }
     const auto results = executor->run(views);
     if (!results) {
-      ADD_FAILURE() << program.file << ": " << to_text(results.error());
+      ADD_FAILURE() << module.file << ": " << to_text(results.error());
       return INFINITY;
     }
     for (size_t i = 0; i < results->size(); ++i) {
@@ -101,16 +101,16 @@ TEST_P(FloatModels, EqualPyTorchWithinRounding) {
   };
   if (at("/float.pt2").empty() || at("/test.npz").empty())
     GTEST_SKIP() << name << " is not there (DEUTERON_SHARED)";
-  const auto program = pt2::read_pt2(at("/float.pt2").string());
-  ASSERT_TRUE(program) << to_text(program.error());
+  const auto module = pt2::read_pt2(at("/float.pt2").string());
+  ASSERT_TRUE(module) << to_text(module.error());
   const auto data = test::read_arrays(at("/test.npz"));
-  const double difference = compare(*program, data, data, samples);
+  const double difference = compare(*module, data, data, samples);
   EXPECT_LE(difference, kBound);
   if (macs != 0) {
-    EXPECT_EQ(total_macs(program->forward()), macs);
+    EXPECT_EQ(total_macs(module->forward()), macs);
   }
   std::printf("%s: %.1e of the maximum, %lld MACs\n", name, difference,
-              static_cast<long long>(total_macs(program->forward())));
+              static_cast<long long>(total_macs(module->forward())));
 }
 INSTANTIATE_TEST_SUITE_P(All, FloatModels,
                          testing::Values(Model{"ad_fcae", 128, 264192}, Model{"digits_cnn", 540, 0},
@@ -134,13 +134,13 @@ TEST(FloatReference, EveryConformanceCaseEqualsPyTorch) {
     // tanh_ writes to its input: the stored output is tanh(tanh(x)), of a sample that an earlier
     // run had changed.
     if (entry.path().filename() == "tanh_002") continue;
-    const auto program = pt2::read_pt2(path.string());
-    if (!program) {
-      ++refused[std::string(info(program.error().id).name) + ": " +
-                program.error().reason.substr(0, 100)];
+    const auto module = pt2::read_pt2(path.string());
+    if (!module) {
+      ++refused[std::string(info(module.error().id).name) + ": " +
+                module.error().reason.substr(0, 100)];
       continue;
     }
-    const double difference = compare(*program, test::read_arrays(entry.path() / "calibration.npz"),
+    const double difference = compare(*module, test::read_arrays(entry.path() / "calibration.npz"),
                                       test::read_arrays(entry.path() / "expected.npz"), 2);
     EXPECT_LE(difference, kBound) << entry.path();
     worst = std::max(worst, difference);

@@ -44,14 +44,14 @@ TEST(Report, RefusalsLoseTheirSum) {
 
 // 10 · 3 · 9 products for each of 42 pixels, on an array of 16 · 4 multipliers.
 TEST(Report, RowOfAConvolutionByHand) {
-  Program program = *parse_program(R"(graph @forward(%x: i8[1,3,7,6] quant<0.02:-3>) {
+  Module module = *parse_module(R"(graph @forward(%x: i8[1,3,7,6] quant<0.02:-3>) {
   %w: i8[10,3,3,3] quant<range=-127..127, 0.01> = constant seeded<1>
   %y: i8[1,10,7,6] quant<0.05:4> = aten.convolution(%x, %w) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}
   return %y
 })",
-                                   "model.ir");
+                                "model.ir");
   const Result<Compilation> compiled =
-      compile_model(std::move(program), {.target = find_target("imxrt700")});
+      compile_model(std::move(module), {.target = find_target("imxrt700")});
   ASSERT_TRUE(compiled) << to_text(compiled.error());
   const CompileReport report = compile_report(*compiled);
   const auto row = std::ranges::find(report.operators, "Conv2d", &OperatorRow::kernel);

@@ -116,7 +116,8 @@ Epilogue any_epilogue(Random& random, Case& to, const Window& w) {
   return epilogue;
 }
 
-// Weights come from constants, which a kit packs once, or as an input, which it packs in each run.
+// Weights come from constants, which a kernel set packs once, or as an input, which it packs in
+// each run.
 Address place(Random& random, Case& to, const std::vector<int8_t>& bytes) {
   return random.chance(75) ? to.builder.stage(bytes) : to.input(bytes);
 }
@@ -447,7 +448,7 @@ void add_strided_move(Random& random, Case& to) {
 void add_reduce(Random& random, Case& to) {
   Reduce reduce{};
   reduce.kind = static_cast<ReduceKind>(random.upto(5));
-  const bool index = gives_index(reduce.kind);
+  const bool index = returns_index(reduce.kind);
   if (index) reduce.index_bytes = random.chance(50) ? 4 : 8;
   std::fill(std::begin(reduce.extent), std::end(reduce.extent), 1u);
   std::fill(std::begin(reduce.reduced_extent), std::end(reduce.reduced_extent), 1u);

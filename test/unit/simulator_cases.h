@@ -1,5 +1,5 @@
-// Seeded programs of one random command each, all of it in range: what every kit of kernels must
-// compute alike.
+// Seeded programs of one random command each, all of it in range: what every kernel set of kernels
+// must compute alike.
 #pragma once
 
 #include <ostream>

@@ -1,5 +1,5 @@
-// The host's simulator: every kit of kernels gives the core's bytes and cycles for random commands,
-// and the watch over memory refuses programs that read what is not there yet.
+// The host's simulator: every kernel set of kernels gives the core's bytes and cycles for random
+// commands, and the watch over memory refuses programs that read what is not there yet.
 #include "host/simulator/host_simulator.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 using simulator::Fault;
 using simulator::HostSimulator;
-using simulator::Kit;
+using simulator::KernelSet;
 using simulator::Simulator;
 using test::AlignedBytes;
 using test::any_channels;
@@ -30,16 +30,16 @@ using test::Random;
 
 const Target kTarget = dtr::test::machine();
 
-// All kits that this machine can run.
-std::vector<Kit> kits() {
-  std::vector<Kit> result;
+// All kernel sets that this machine can run.
+std::vector<KernelSet> kernel_sets() {
+  std::vector<KernelSet> result;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    result.push_back(simulator::highway_kit());
+    result.push_back(simulator::highway_kernel_set());
   }
   hwy::SetSupportedTargetsForTest(0);
-  result.push_back(simulator::plain_kit());
-  if (const Kit* vnni = simulator::vnni_kit()) result.push_back(*vnni);
+  result.push_back(simulator::plain_kernel_set());
+  if (const KernelSet* vnni = simulator::vnni_kernel_set()) result.push_back(*vnni);
   return result;
 }
 
@@ -73,9 +73,9 @@ void expect_same(const Report& a, const Report& b) {
   EXPECT_EQ(a.peak_scratch_bytes, b.peak_scratch_bytes);
 }
 
-// Runs on the core and on each kit, twice (the second run must not depend on the first), and
+// Runs on the core and on each kernel set, twice (the second run must not depend on the first), and
 // compares all memory.
-void expect_kits_agree(Case& test_case, const std::vector<Kit>& kits) {
+void expect_kernel_sets_agree(Case& test_case, const std::vector<KernelSet>& kernel_sets) {
   const AlignedBytes payload = test_case.builder.build();
   Simulator::Slot slots[1];
   uint64_t arrivals[64];
@@ -85,9 +85,9 @@ void expect_kits_agree(Case& test_case, const std::vector<Kit>& kits) {
   Memory right(test_case);
   const Report report = core.run(handle, right.buffers(), right.scratch.buffer(), {});
   ASSERT_EQ(report.status, Status::kOk) << text(report.status) << " at " << report.command;
-  for (const Kit& kit : kits) {
-    SCOPED_TRACE(kit.name);
-    HostSimulator host(kTarget, kit);
+  for (const KernelSet& kernel_set : kernel_sets) {
+    SCOPED_TRACE(kernel_set.name);
+    HostSimulator host(kTarget, kernel_set);
     ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
     for (int run = 0; run < 2; ++run) {
       Memory memory(test_case);
@@ -108,14 +108,14 @@ void expect_kits_agree(Case& test_case, const std::vector<Kit>& kits) {
 class SimulatorKits : public testing::TestWithParam<Generator> {};
 
 TEST_P(SimulatorKits, AgreeWithTheCore) {
-  const std::vector<Kit> all = kits();
+  const std::vector<KernelSet> all = kernel_sets();
   ASSERT_GE(all.size(), 2U);
   for (int round = 0; round < GetParam().rounds; ++round) {
     SCOPED_TRACE("seed " + std::to_string(round));
     Random random(static_cast<uint32_t>(round));
     Case test_case;
     GetParam().add(random, test_case);
-    expect_kits_agree(test_case, all);
+    expect_kernel_sets_agree(test_case, all);
     if (HasFatalFailure()) return;
   }
 }
@@ -166,7 +166,7 @@ void expect_rescaling(uint32_t flags, int32_t highest_shift) {
                                  {zero_point, -128, 127, flags, {}, {}, {}}});
     test_case.builder.add(
         Depthwise{w, x, z, thin, parameters, 0, {zero_point, -100, 99, flags, {}, {}, {}}});
-    expect_kits_agree(test_case, kits());
+    expect_kernel_sets_agree(test_case, kernel_sets());
   }
 }
 TEST(SimulatorKitsRescale, TiesAndExtremes) {
@@ -176,7 +176,7 @@ TEST(SimulatorKitsRescale, TiesAndExtremes) {
 
 // Larger than one band, and channels that end within a vector.
 TEST(SimulatorKitsLarge, BandsAndTails) {
-  const std::vector<Kit> all = kits();
+  const std::vector<KernelSet> all = kernel_sets();
   Random random(7);
   for (const uint32_t stride : {1U, 2U}) {
     Case test_case;
@@ -195,7 +195,7 @@ TEST(SimulatorKitsLarge, BandsAndTails) {
     test_case.builder.add(
         Conv2d{w, x, y, weights, parameters, 5, Packing::kChannels, {1, -128, 127, 0, {}, {}, {}}});
     test_case.builder.add(Depthwise{w, x, z, thin, parameters, 5, {1, -128, 127, 0, {}, {}, {}}});
-    expect_kits_agree(test_case, all);
+    expect_kernel_sets_agree(test_case, all);
   }
 }
 
@@ -463,7 +463,7 @@ TEST(SimulatorStaging, SeesOverwrittenWeights) {
     program.load();
     program.test_case.builder.add(Fill{{kScratch, offset}, 1, 1});
     program.test_case.builder.add(program.conv());
-    expect_kits_agree(program.test_case, kits());
+    expect_kernel_sets_agree(program.test_case, kernel_sets());
   }
 }
 

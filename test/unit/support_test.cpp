@@ -19,11 +19,11 @@ TEST(Json, DepthIsLimited) {
   const auto nested = [](size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');
   };
-  EXPECT_EQ(json_fault(nested(1000)), "");
+  EXPECT_EQ(json_error(nested(1000)), "");
   EXPECT_FALSE(json_is_too_deep(nested(1000)));
-  EXPECT_EQ(json_fault("{\n\"a\": " + nested(300000) + "}"),
+  EXPECT_EQ(json_error("{\n\"a\": " + nested(300000) + "}"),
             "line 2: arrays and objects are nested deeper than 1000 levels");
-  EXPECT_EQ(json_fault("// \"\n" + nested(300000)),
+  EXPECT_EQ(json_error("// \"\n" + nested(300000)),
             "line 2: arrays and objects are nested deeper than 1000 levels");
   EXPECT_TRUE(json_is_too_deep(nested(1001)));
   EXPECT_TRUE(json_is_too_deep("[\"\\\"\"," + nested(1000) + "]"));

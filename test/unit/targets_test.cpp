@@ -30,7 +30,7 @@ TEST(Targets, CyclesOfTheCpuBecomeThoseOfTheProgramsClock) {
 // 10 cycles an element at 75 MHz are 20 of 150 MHz, which is what the NPU's cycles are compared
 // with.
 TEST(Targets, CostsAreOfTheRow) {
-  const auto program = parse_program(R"(graph @forward(%x: f32[2,5]) {
+  const auto program = parse_module(R"(graph @forward(%x: f32[2,5]) {
     %y: f32[2,5] = aten.relu(%x)
     return %y
   })");

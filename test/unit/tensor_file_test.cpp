@@ -69,11 +69,11 @@ TEST(TensorFile, ManyNamesAreFoundSoonInAnyOrder) {
   std::mt19937 random(1);
   for (const bool ascending : {true, false}) {
     if (!ascending) std::ranges::shuffle(keys, random);
-    const auto image = TensorFileImage::parse(file_of(keys), "many.ptd");
-    ASSERT_TRUE(image.has_value()) << to_text(image.error());
-    EXPECT_EQ(image->file().names_ascend(), ascending);
+    const auto pte_file = PtdFile::parse(file_of(keys), "many.ptd");
+    ASSERT_TRUE(pte_file.has_value()) << to_text(pte_file.error());
+    EXPECT_EQ(pte_file->file().names_ascend(), ascending);
     // One after another they would take 1.25·10^9 comparisons, several seconds.
-    const double seconds = find_all(image->file(), keys);
+    const double seconds = find_all(pte_file->file(), keys);
     std::printf("%d names, %s: %.3f s\n", kMany, ascending ? "ascending" : "in any order", seconds);
     EXPECT_LT(seconds, 1.0);
   }
@@ -82,11 +82,11 @@ TEST(TensorFile, ManyNamesAreFoundSoonInAnyOrder) {
 TEST(TensorFile, FindsTheFirstOfEqualNamesAndNoOthers) {
   for (const std::vector<std::string>& keys :
        {std::vector<std::string>{"a", "b", "b", "b", "d"}, {"b", "d", "a", "b", "b"}, {"b"}, {}}) {
-    const auto image = TensorFileImage::parse(file_of(keys), "equal.ptd");
-    ASSERT_TRUE(image.has_value()) << to_text(image.error());
-    pte::TensorFile plain = image->file();  // as a device has it, which sorts nothing
+    const auto pte_file = PtdFile::parse(file_of(keys), "equal.ptd");
+    ASSERT_TRUE(pte_file.has_value()) << to_text(pte_file.error());
+    pte::TensorFile plain = pte_file->file();  // as a device has it, which sorts nothing
     plain.set_order({});
-    for (const pte::TensorFile& file : {image->file(), plain})
+    for (const pte::TensorFile& file : {pte_file->file(), plain})
       for (const std::string name : {"", "a", "b", "c", "d", "e", "bb"}) {
         const auto first = std::ranges::find(keys, name);
         EXPECT_EQ(file.find(name), first == keys.end()
@@ -102,13 +102,13 @@ TEST(TensorFile, IsWrittenWithAscendingNames) {
   std::vector<std::string> keys;
   for (const std::string name : {"z", "a", "m"})
     keys.push_back(writer.add(name, {DType::kInt8, {1}}, {std::byte(name[0])}));
-  const auto image = TensorFileImage::parse(writer.finish(), "written.ptd");
-  ASSERT_TRUE(image.has_value()) << to_text(image.error());
-  EXPECT_TRUE(image->file().names_ascend());
+  const auto pte_file = PtdFile::parse(writer.finish(), "written.ptd");
+  ASSERT_TRUE(pte_file.has_value()) << to_text(pte_file.error());
+  EXPECT_TRUE(pte_file->file().names_ascend());
   for (const std::string& key : keys) {
-    const ptd::NamedData* entry = image->file().find(key);
+    const ptd::NamedData* entry = pte_file->file().find(key);
     ASSERT_NE(entry, nullptr) << key;
-    EXPECT_EQ(image->file().data(*entry).front(), std::byte(key[0]));
+    EXPECT_EQ(pte_file->file().data(*entry).front(), std::byte(key[0]));
   }
 }
 
@@ -158,15 +158,15 @@ TEST(TensorFile, OnlyTheTensorItselfFits) {
   TensorFileWriter writer;
   const std::string key =
       writer.add("w", {DType::kInt8, {2, 3}}, std::vector<std::byte>(6, std::byte{3}));
-  const auto image = TensorFileImage::parse(writer.finish(), "written.ptd");
-  ASSERT_TRUE(image.has_value()) << to_text(image.error());
-  const ptd::NamedData* entry = image->file().find(key);
+  const auto pte_file = PtdFile::parse(writer.finish(), "written.ptd");
+  ASSERT_TRUE(pte_file.has_value()) << to_text(pte_file.error());
+  const ptd::NamedData* entry = pte_file->file().find(key);
   ASSERT_NE(entry, nullptr);
   const auto fits = [&](const std::vector<int32_t>& sizes, const std::vector<uint8_t>& order,
                         pte::ScalarType type = pte::ScalarType::Char) {
     flatbuffers::FlatBufferBuilder b;
     b.Finish(pte::CreateTensorDirect(b, type, 0, &sizes, &order));
-    return image->file().fits(*entry, *flatbuffers::GetRoot<pte::Tensor>(b.GetBufferPointer()));
+    return pte_file->file().fits(*entry, *flatbuffers::GetRoot<pte::Tensor>(b.GetBufferPointer()));
   };
   EXPECT_TRUE(fits({2, 3}, {0, 1}));
   EXPECT_FALSE(fits({3, 2}, {0, 1}));

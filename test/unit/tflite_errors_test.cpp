@@ -544,7 +544,7 @@ TEST(Tflite, StridedSlicesAreThoseOfPython) {
     ASSERT_TRUE(import) << to_text(import.error());
     Tensor x(DType::kFloat32, {6});
     std::iota(x.values<float>().begin(), x.values<float>().end(), 0.0F);
-    const auto outputs = make_reference_executor(import->program, import->program.forward())
+    const auto outputs = make_reference_executor(import->module, import->module.forward())
                              ->run(std::vector{x.view()});
     ASSERT_TRUE(outputs) << to_text(outputs.error());
     const auto y = outputs->front().values<float>();
@@ -595,14 +595,14 @@ TEST(Tflite, ImportNamesLayoutsAndOrigins) {
   const auto import =
       tflite::import_tflite(test::source_path("models/mlperf_tiny/kws_dscnn_int8.tflite").string());
   ASSERT_TRUE(import) << test::error_text(import);
-  const Graph& graph = import->program.forward();
-  EXPECT_TRUE(verify(import->program));
+  const Graph& graph = import->module.forward();
+  EXPECT_TRUE(verify(import->module));
   const Type& input = graph.type(graph.inputs()[0]);
   EXPECT_EQ(input.shape, (Shape{1, 1, 49, 10}));
   EXPECT_EQ(input.layout, Layout::kChannelsLast);
   EXPECT_EQ(graph.value(graph.inputs()[0]).name, "input_1");
-  EXPECT_EQ(import->program.sources.size(), 13U);
-  EXPECT_EQ(import->program.sources[1].target, "DEPTHWISE_CONV_2D");
+  EXPECT_EQ(import->module.sources.size(), 13U);
+  EXPECT_EQ(import->module.sources[1].target, "DEPTHWISE_CONV_2D");
   int linear = 0;
   for (const OpId op : graph.ops())
     linear +=

@@ -86,7 +86,7 @@ struct Wanted {
 // the other.
 std::vector<Wanted> wanted_values(const tflite::Import& import,
                                   const std::vector<NamedTensor>& arrays) {
-  const Graph& graph = import.program.forward();
+  const Graph& graph = import.module.forward();
   const Tensor* joined = test::find_array(arrays, "tensors");
   std::vector<Wanted> wanted;
   int64_t offset = 0;
@@ -106,9 +106,9 @@ std::vector<Wanted> wanted_values(const tflite::Import& import,
 }
 
 // The operator of the file that makes a value.
-std::string target_of(const Program& program, const Graph& graph, ValueId id) {
+std::string target_of(const Module& module, const Graph& graph, ValueId id) {
   const Origin& origin = graph.op(graph.producer(id)).origin;
-  return origin.sources.empty() ? "?" : program.sources[origin.sources.front()].target;
+  return origin.sources.empty() ? "?" : module.sources[origin.sources.front()].target;
 }
 
 // Runs MODEL.tflite on the inputs of MODEL.npz and compares everything that is stored there.
@@ -119,10 +119,10 @@ Compared judge(const std::filesystem::path& model) {
     ADD_FAILURE() << to_text(import.error());
     return compared;
   }
-  const Program& program = import->program;
-  const Graph& graph = program.forward();
+  const Module& module = import->module;
+  const Graph& graph = module.forward();
   const auto arrays = test::read_arrays(std::filesystem::path(model).replace_extension(".npz"));
-  const auto executor = make_reference_executor(program, graph);
+  const auto executor = make_reference_executor(module, graph);
   const std::vector<Wanted> wanted = wanted_values(*import, arrays);
   const int64_t samples = test::find_array(arrays, "input_0")->shape()[0];
   for (int64_t sample = 0; sample < samples; ++sample) {
@@ -145,7 +145,7 @@ Compared judge(const std::filesystem::path& model) {
         }
         expect_same(view, stored,
                     model.stem().string() + " `" + graph.value(id).name + "` of " +
-                        target_of(program, graph, id),
+                        target_of(module, graph, id),
                     compared);
       }
     };

@@ -20,7 +20,7 @@ TimedWork keywords() {
 }
 
 TEST(TimeError, OfWhatWasMeasuredIsThatOfThePublishedRuns) {
-  EXPECT_EQ(unlike_published_runs(keywords()), "");
+  EXPECT_EQ(difference_from_published_runs(keywords()), "");
   const TimeError error = time_error(keywords());
   EXPECT_EQ(error.percent, kPublished);
   EXPECT_EQ(error.npu_percent, kPublished);
@@ -31,7 +31,7 @@ TEST(TimeError, OfWhatWasMeasuredIsThatOfThePublishedRuns) {
   // The same machine, other kernels on the CPU.
   TimedWork work = keywords();
   work.target = find_target("imxrt700cm");
-  EXPECT_EQ(unlike_published_runs(work), "");
+  EXPECT_EQ(difference_from_published_runs(work), "");
 }
 
 struct Unlike {
@@ -44,7 +44,7 @@ class TimeErrorUnlike : public testing::TestWithParam<Unlike> {};
 TEST_P(TimeErrorUnlike, SaysThatNothingWasCompared) {
   TimedWork work = keywords();
   GetParam().change(work);
-  EXPECT_EQ(unlike_published_runs(work), GetParam().why);
+  EXPECT_EQ(difference_from_published_runs(work), GetParam().why);
   const TimeError error = time_error(work);
   EXPECT_FALSE(error.percent);
   EXPECT_FALSE(error.npu_percent);

@@ -24,10 +24,10 @@ namespace {
 using test::find_array;
 using test::read_arrays;
 
-Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text);
-  EXPECT_TRUE(program) << (program ? "" : to_text(program.error()));
-  return program ? std::move(*program) : Program{};
+Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text);
+  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  return module ? std::move(*module) : Module{};
 }
 
 constexpr std::string_view kTanh =
@@ -35,44 +35,47 @@ constexpr std::string_view kTanh =
 
 // --- the judge sees wrong passes ---
 
-Result<size_t> forget_tanh(Program&, Graph& graph, Remarks&) {
+Result<size_t> forget_tanh(Module&, Graph& graph, Remarks&) {
   Rewriter(graph).replace(graph.first_op(), graph.inputs()[0]);
   return size_t{1};
 }
-Result<size_t> break_order(Program&, Graph& graph, Remarks&) {
+Result<size_t> break_order(Module&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   (void)rewriter.append({.def = &ops::kRelu, .operands = {graph.outputs()[0]}});
   rewriter.move_before(graph.last_op(), graph.first_op());
   return size_t{1};
 }
-Result<size_t> always_change(Program&, Graph&, Remarks&) { return size_t{1}; }
+Result<size_t> always_change(Module&, Graph&, Remarks&) { return size_t{1}; }
 
-std::string error_of(Result<size_t> (*run)(Program&, Graph&, Remarks&), Exactness exactness,
+std::string error_of(Result<size_t> (*run)(Module&, Graph&, Remarks&), Exactness exactness,
                      const PassOptions& options) {
-  Program program = parse(kTanh);
+  Module module = parse(kTanh);
   const PassDef pass{.name = "wrong", .exactness = exactness, .run = run};
   const PassDef* const list[] = {&pass};
-  const auto runs = run_passes(program, program.forward(), list, options);
+  const auto runs = run_passes(module, module.forward(), list, options);
   if (runs) return "no error";
   EXPECT_EQ(runs.error().id, DiagnosticId::kPassBrokeGraph);
   return runs.error().reason;
 }
 
 TEST(PassManager, ProofSeesWrongResults) {
-  EXPECT_NE(error_of(forget_tanh, Exactness::kExact, {.prove = Proof::kEachPass})
+  EXPECT_NE(error_of(forget_tanh, Exactness::kExact, {.check_semantics = SemanticsCheck::kEachPass})
                 .find("pass wrong: output 0 (`y`): element 0 was"),
             std::string::npos);
-  EXPECT_NE(error_of(forget_tanh, Exactness::kFloatRounding, {.prove = Proof::kEachPass})
+  EXPECT_NE(error_of(forget_tanh, Exactness::kFloatRounding,
+                     {.check_semantics = SemanticsCheck::kEachPass})
                 .find("element 0 was"),
             std::string::npos);
-  EXPECT_NE(error_of(forget_tanh, Exactness::kQuantization, {.prove = Proof::kEachPass})
+  EXPECT_NE(error_of(forget_tanh, Exactness::kQuantization,
+                     {.check_semantics = SemanticsCheck::kEachPass})
                 .find("dB is below"),
             std::string::npos);
-  EXPECT_EQ(error_of(forget_tanh, Exactness::kExact, {.prove = Proof::kNone}), "no error");
+  EXPECT_EQ(error_of(forget_tanh, Exactness::kExact, {.check_semantics = SemanticsCheck::kNone}),
+            "no error");
 }
 
 // The sum over bytes is another function of int8 than the sum.
-Result<size_t> sum_bytes(Program&, Graph& graph, Remarks&) {
+Result<size_t> sum_bytes(Module&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   const OpId quantize = graph.producer(graph.outputs()[0]);
   DTR_ASSIGN(
@@ -88,14 +91,15 @@ Result<size_t> sum_bytes(Program&, Graph& graph, Remarks&) {
 }
 
 TEST(PassManager, ProofHoldsEachQuantizedOpAgainstItsFloatForm) {
-  Program program = parse(
+  Module module = parse(
       "graph @forward(%x: i8[2,3] quant<0.5>) {\n  %d: f32[2,3] = dequantize(%x)\n  %s: f32[2] = "
       "aten.sum.dim_IntList(%d) {dim = [1], "
       "keepdim = "
       "false}\n  %y: i8[2] quant<0.5> = quantize(%s)\n  return %y\n}\n");
   const PassDef pass{.name = "wrong", .exactness = Exactness::kQuantization, .run = sum_bytes};
   const PassDef* const list[] = {&pass};
-  const auto runs = run_passes(program, program.forward(), list, {.prove = Proof::kEachPass});
+  const auto runs =
+      run_passes(module, module.forward(), list, {.check_semantics = SemanticsCheck::kEachPass});
   ASSERT_FALSE(runs);
   EXPECT_EQ(runs.error().reason.substr(0, runs.error().reason.find(':')), "pass wrong");
   EXPECT_NE(runs.error().reason.find("`sum`, aten.sum.dim_IntList of int8: element 0 is code "),
@@ -108,14 +112,14 @@ TEST(PassManager, BisectFindsTheFirstWrongPass) {
   const PassDef wrong{.name = "wrong", .exactness = Exactness::kFloatRounding, .run = forget_tanh};
   const PassDef* const passes[] = {&passes::kRemoveIdentities, &passes::kFuseActivation, &wrong,
                                    &passes::kMergeCommonSubexpressions, &passes::kRemoveDeadCode};
-  Program program = parse(
+  Module module = parse(
       "graph @forward(%x: f32[5]) {\n  %t: f32[5] = aten.tanh(%x)\n  %v: f32[5] = aten.view(%t) "
       "{size = [5]}\n"
       "  %a: f32[5] = aten.sigmoid(%v)\n  %b: f32[5] = aten.sigmoid(%v)\n  %y: f32[5] = "
       "aten.add.Tensor(%a, %b)\n"
       "  %z: f32[5] = aten.relu(%y)\n  return %z\n}\n");
   const auto found =
-      bisect(program, program.forward(), {"test", "", passes}, /*to_fix_point=*/false, 1);
+      bisect(module, module.forward(), {"test", "", passes}, /*to_fix_point=*/false, 1);
   ASSERT_TRUE(found);
   ASSERT_TRUE(*found);
   EXPECT_EQ((*found)->pass, &wrong);
@@ -124,14 +128,14 @@ TEST(PassManager, BisectFindsTheFirstWrongPass) {
   EXPECT_NE((*found)->reason.find("output 0 (`z`): element 0 was"), std::string::npos)
       << (*found)->reason;
 
-  program = parse(kTanh);
-  const auto none = bisect(program, program.forward(), float_pipeline(), /*to_fix_point=*/true, 1);
+  module = parse(kTanh);
+  const auto none = bisect(module, module.forward(), float_pipeline(), /*to_fix_point=*/true, 1);
   ASSERT_TRUE(none);
   EXPECT_FALSE(*none);
 }
 
 TEST(PassManager, ProofOfAllPassesTogether) {
-  EXPECT_NE(error_of(forget_tanh, Exactness::kExact, {.prove = Proof::kOnce})
+  EXPECT_NE(error_of(forget_tanh, Exactness::kExact, {.check_semantics = SemanticsCheck::kOnce})
                 .find("all passes together: output 0 (`y`)"),
             std::string::npos);
 }
@@ -143,22 +147,22 @@ TEST(PassManager, VerifierSeesBrokenGraphs) {
 }
 
 TEST(PassManager, PipelinesThatDoNotEndAreReported) {
-  Program program = parse(kTanh);
+  Module module = parse(kTanh);
   const PassDef pass{.name = "restless", .run = always_change};
   const PassDef* const list[] = {&pass};
-  const auto runs = run_pipeline(program, program.forward(), {"endless", "", list});
+  const auto runs = run_pipeline(module, module.forward(), {"endless", "", list});
   ASSERT_FALSE(runs);
   EXPECT_EQ(runs.error().id, DiagnosticId::kPassBrokeGraph);
 }
 
 TEST(PassManager, TellsWhatItDid) {
-  Program program = parse(
+  Module module = parse(
       "graph @forward(%x: f32[5]) {\n  %y: f32[5] = aten.relu(%x)\n  %z: f32[5] = aten.relu(%y)\n  "
       "return %z\n}\n");
   std::map<std::string_view, size_t> seen;
   const auto runs =
-      run_pipeline(program, program.forward(), float_pipeline(),
-                   {.after_pass = [&](const PassDef& pass, const Program&, const Graph&,
+      run_pipeline(module, module.forward(), float_pipeline(),
+                   {.after_pass = [&](const PassDef& pass, const Module&, const Graph&,
                                       size_t changes) { seen[pass.name] += changes; }});
   ASSERT_TRUE(runs);
   EXPECT_EQ(seen["remove_identities"], 1U);
@@ -273,11 +277,11 @@ std::string parts(int width) {
 double milliseconds(const std::string& text, const Pipeline& pipeline) {
   double least = 1e9;
   for (int i = 0; i < 3; ++i) {
-    Program program = parse(text);
+    Module module = parse(text);
     const std::clock_t start = std::clock();
-    EXPECT_TRUE(run_pipeline(program, program.forward(), pipeline));
+    EXPECT_TRUE(run_pipeline(module, module.forward(), pipeline));
     least = std::min(least, 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
-    EXPECT_TRUE(verify(program));
+    EXPECT_TRUE(verify(module));
   }
   return least;
 }
@@ -311,23 +315,23 @@ std::string model_path(const std::string& file) {
 
 class Models : public testing::TestWithParam<const char*> {
  protected:
-  static Result<Program> transformed(const std::string& path, const Pipeline& pipeline,
-                                     const PassOptions& options) {
-    DTR_ASSIGN(Program program, pt2::read_pt2(path));
-    DTR_TRY(run_pipeline(program, program.forward(), pipeline, options));
-    return program;
+  static Result<Module> transformed(const std::string& path, const Pipeline& pipeline,
+                                    const PassOptions& options) {
+    DTR_ASSIGN(Module module, pt2::read_pt2(path));
+    DTR_TRY(run_pipeline(module, module.forward(), pipeline, options));
+    return module;
   }
 };
 
 TEST_P(Models, FloatPipelineLeavesNothingToFold) {
   const std::string path = model_path(std::string(GetParam()) + "/float.pt2");
   if (path.empty()) GTEST_SKIP() << "not in the committed subset";
-  const auto program = transformed(path, float_pipeline(), {.verify_each = true});
-  ASSERT_TRUE(program) << to_text(program.error());
-  for (const OpId op : program->forward().ops()) {
-    EXPECT_NE(program->forward().op(op).def, &ops::kBatchNorm);
-    EXPECT_NE(program->forward().op(op).def, &ops::kRelu);
-    EXPECT_FALSE(program->forward().op(op).origin.sources.empty());
+  const auto module = transformed(path, float_pipeline(), {.verify_each = true});
+  ASSERT_TRUE(module) << to_text(module.error());
+  for (const OpId op : module->forward().ops()) {
+    EXPECT_NE(module->forward().op(op).def, &ops::kBatchNorm);
+    EXPECT_NE(module->forward().op(op).def, &ops::kRelu);
+    EXPECT_FALSE(module->forward().op(op).origin.sources.empty());
   }
 }
 
@@ -337,10 +341,10 @@ TEST(Scaling, PassesOnMobilenetTakeLessThan150Milliseconds) {
   if (path.empty()) GTEST_SKIP() << "not in the committed subset";
   double least = 1e9;
   for (int i = 0; i < 3; ++i) {
-    auto program = pt2::read_pt2(path);
-    ASSERT_TRUE(program) << to_text(program.error());
+    auto module = pt2::read_pt2(path);
+    ASSERT_TRUE(module) << to_text(module.error());
     const std::clock_t start = std::clock();
-    ASSERT_TRUE(run_pipeline(*program, program->forward(), float_pipeline()));
+    ASSERT_TRUE(run_pipeline(*module, module->forward(), float_pipeline()));
     least = std::min(least, 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }
   std::printf("all passes on mobilenet_v2: %.1f ms\n", least);
@@ -399,7 +403,7 @@ struct Difference {
 // and quantize) and as integers.
 class QuantizedModel {
  public:
-  QuantizedModel(const Program& imported, const Program& converted)
+  QuantizedModel(const Module& imported, const Module& converted)
       : converted_(converted), before_(imported.forward()), after_(converted.forward()) {
     // A value after conversion stands for that before it whose quantize is in its op's origin.
     std::map<uint32_t, ValueId> by_source;
@@ -448,7 +452,7 @@ class QuantizedModel {
   }
 
  private:
-  const Program& converted_;
+  const Module& converted_;
   const Graph& before_;
   const Graph& after_;
   std::map<ValueId, ValueId> same_;
@@ -515,19 +519,19 @@ TEST_P(Models, QuantizedImportBecomesInteger) {
 TEST_P(Models, TextIsSmallAndFast) {
   const std::string path = model_path(std::string(GetParam()) + "/quantized.pt2");
   if (path.empty()) GTEST_SKIP() << "not in the committed subset";
-  const auto program = transformed(path, quantized_pipeline(), {});
-  ASSERT_TRUE(program) << to_text(program.error());
-  const std::string text = print(*program, {.elide_constants = true});
+  const auto module = transformed(path, quantized_pipeline(), {});
+  ASSERT_TRUE(module) << to_text(module.error());
+  const std::string text = print(*module, {.elide_constants = true});
   const auto start = std::chrono::steady_clock::now();
-  const Program read = parse(text);
+  const Module read = parse(text);
   const double time =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   std::printf("%s: %zu bytes of text, parsed in %.1f ms\n", GetParam(), text.size(), time);
   EXPECT_LT(text.size(), 400'000U);
   EXPECT_EQ(print(read, {.inline_elements = 0}).size() > 0, true);
-  EXPECT_EQ(read.forward().op_count(), program->forward().op_count());
+  EXPECT_EQ(read.forward().op_count(), module->forward().op_count());
   // In full, it reads back to the same bits.
-  const std::string full = print(*program);
+  const std::string full = print(*module);
   EXPECT_TRUE(print(parse(full)) == full);
 }
 

@@ -39,8 +39,8 @@ WeightStrides strides_of(const ops::ConvolutionShape& shape) {
 // The weights as [O, kH, kW, I]; of a depthwise convolution, whose I is 1, as [1, kH, kW, O].
 KernelArgument arranged(const CallContext& context, const ops::ConvolutionShape& shape,
                         bool depthwise) {
-  const std::span<const int8_t> from = context.program.constants.values<int8_t>(
-      context.graph.value(context.op.operands[1]).constant);
+  const std::span<const int8_t> from =
+      context.module.constants.values<int8_t>(context.graph.value(context.op.operands[1]).constant);
   const WeightStrides step = strides_of(shape);
   const int64_t rows = shape.window.h.kernel, columns = shape.window.w.kernel,
                 outputs = shape.groups * shape.out;
@@ -85,10 +85,10 @@ Folded fold_offset(const CallContext& context, int64_t outputs, bool whole) {
   const auto constant = [&](size_t index) {
     return context.graph.value(context.op.operands[index]).constant;
   };
-  const std::span<const int8_t> weights = context.program.constants.values<int8_t>(constant(1));
+  const std::span<const int8_t> weights = context.module.constants.values<int8_t>(constant(1));
   std::vector<int32_t> biases(static_cast<size_t>(outputs));
   if (context.view.has(2))
-    std::ranges::copy(context.program.constants.values<int32_t>(constant(2)), biases.begin());
+    std::ranges::copy(context.module.constants.values<int32_t>(constant(2)), biases.begin());
   const size_t depth = weights.size() / biases.size();
   for (size_t i = 0; i < weights.size(); ++i) {
     const auto product = static_cast<uint32_t>(weights[i] * folded.offset);
@@ -191,7 +191,7 @@ WorkByCore convolution_work(const OpView& view) {
   return {{{45, 1.3}, {11, 0.2}}};
 }
 
-constexpr Rule kRules[] = {
+constexpr KernelRule kRules[] = {
     {.op = &ops::kConvolution,
      .layouts = channels_last,
      .call = convolution,
@@ -206,6 +206,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> convolution_rules() { return kRules; }
+std::span<const KernelRule> convolution_rules() { return kRules; }
 
 }  // namespace dtr::cortex_m

@@ -9,13 +9,14 @@
 namespace dtr {
 namespace {
 
-using cortex_m::Rule;
+using cortex_m::KernelRule;
 
-const Rule* find_rule(const OpDef* op) {
-  for (const std::span<const Rule> rules :
+const KernelRule* find_rule(const OpDef* op) {
+  for (const std::span<const KernelRule> rules :
        {cortex_m::convolution_rules(), cortex_m::elementwise_rules(), cortex_m::product_rules(),
         cortex_m::reduction_rules()})
-    if (const auto at = std::ranges::find(rules, op, &Rule::op); at != rules.end()) return &*at;
+    if (const auto at = std::ranges::find(rules, op, &KernelRule::op); at != rules.end())
+      return &*at;
   return cortex_m::function_rule(*op);
 }
 
@@ -30,7 +31,7 @@ class CortexMBackend final : public KernelBackend {
   std::string_view name() const override { return "cortex_m"; }
 
   std::optional<OperatorRule> rule(const OpDef& op) const override {
-    const Rule* found = find_rule(&op);
+    const KernelRule* found = find_rule(&op);
     if (found == nullptr) return std::nullopt;
     OperatorRule rule{.dtypes = found->any_dtype ? "float32, int8" : "int8", .conditions = {}};
     if (!found->any_dtype) rule.conditions.push_back(&cortex_m::kInt8);
@@ -56,7 +57,7 @@ class CortexMBackend final : public KernelBackend {
     const int64_t elements =
         std::max(graph.type(op.results[0]).elements(),
                  reads_more ? graph.type(op.operands[0]).elements() : int64_t{0});
-    const Rule& rule = *find_rule(op.def);
+    const KernelRule& rule = *find_rule(op.def);
     const cortex_m::Work work =
         (rule.work_of == nullptr ? rule.work : rule.work_of(*view))[static_cast<size_t>(core_)];
     return from_cpu_cycles(
@@ -67,10 +68,10 @@ class CortexMBackend final : public KernelBackend {
     return from_cpu_cycles(target_, kConversionCycles * static_cast<uint64_t>(elements));
   }
 
-  Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
+  Result<KernelCall> kernel_call(Module& module, const Graph& graph, OpId id) const override {
     const Op& op = graph.op(id);
     const BoundOpView view(graph, id);
-    return find_rule(op.def)->call({program, graph, op, view, core_});
+    return find_rule(op.def)->call({module, graph, op, view, core_});
   }
 
  private:

@@ -62,7 +62,7 @@ KernelCall product(const CallContext& context) {
   return call;
 }
 
-KernelCall extreme(const CallContext& context) {
+KernelCall min_max(const CallContext& context) {
   const numerics::BinaryParameters by = *ops::binary_parameters(context.view);
   const Quantization& out = *context.view.result().quantization;
   const bool maximum = by.kind == numerics::BinaryKind::kMaximum;
@@ -101,24 +101,24 @@ KernelCall quotient(const CallContext& context) {
   return call;
 }
 
-constexpr Rule of_two(const OpDef& op, KernelCall (*call)(const CallContext&), double dsp,
-                      double mve) {
+constexpr KernelRule binary(const OpDef& op, KernelCall (*call)(const CallContext&), double dsp,
+                            double mve) {
   return {.op = &op, .layouts = any_layout, .call = call, .work = elements(dsp, mve)};
 }
-constexpr Rule kRules[] = {
-    of_two(ops::kAddTensor, sum, 62, 9),     of_two(ops::kDivTensor, quotient, 48, 48),
-    of_two(ops::kMaximum, extreme, 9, 1.5),  of_two(ops::kMinimum, extreme, 9, 1.5),
-    of_two(ops::kMulTensor, product, 30, 6), of_two(ops::kPrelu, prelu, 57, 16),
-    of_two(ops::kSubTensor, sum, 62, 9),
+constexpr KernelRule kRules[] = {
+    binary(ops::kAddTensor, sum, 62, 9),     binary(ops::kDivTensor, quotient, 48, 48),
+    binary(ops::kMaximum, min_max, 9, 1.5),  binary(ops::kMinimum, min_max, 9, 1.5),
+    binary(ops::kMulTensor, product, 30, 6), binary(ops::kPrelu, prelu, 57, 16),
+    binary(ops::kSubTensor, sum, 62, 9),
 };
-constexpr Rule kByTable{
+constexpr KernelRule kByTable{
     .op = nullptr, .layouts = any_layout, .call = table, .work = elements(8, 1)};
 
 }  // namespace
 
-std::span<const Rule> elementwise_rules() { return kRules; }
+std::span<const KernelRule> elementwise_rules() { return kRules; }
 
-const Rule* function_rule(const OpDef& op) {
+const KernelRule* function_rule(const OpDef& op) {
   return op.has_trait(kElementwise) && op.schema.max_operands() == 1 &&
                  op.evaluate_integer != nullptr
              ? &kByTable

@@ -23,7 +23,7 @@ KernelCall matmul(const CallContext& context) {
       .arguments = {context.operand(0)}};
   push(call, view.operand(0).quantization->zero_point());
   if (constant) {
-    const auto from = context.program.constants.values<int8_t>(
+    const auto from = context.module.constants.values<int8_t>(
         context.graph.value(context.op.operands[1]).constant);
     std::vector<int8_t> transposed(from.size());
     for (size_t i = 0; i < from.size(); ++i) {
@@ -57,7 +57,7 @@ constexpr const Condition* kMatmulConditions[] = {&kFullRange};
 
 std::vector<double> parameters(const CallContext& context, size_t index) {
   if (!context.view.has(index)) return {};
-  const auto values = context.program.constants.values<float>(
+  const auto values = context.module.constants.values<float>(
       context.graph.value(context.op.operands[index]).constant);
   return {values.begin(), values.end()};
 }
@@ -142,7 +142,7 @@ KernelCall convert(const CallContext& context) {
                         int64_t{q.qmin}, int64_t{q.qmax}, integer.dtype}};
 }
 
-constexpr Rule conversion(const OpDef& op, double cycles) {
+constexpr KernelRule conversion(const OpDef& op, double cycles) {
   return {.op = &op,
           .layouts = any_to_any,
           .call = convert,
@@ -150,7 +150,7 @@ constexpr Rule conversion(const OpDef& op, double cycles) {
           .any_dtype = true,
           .work = elements(cycles)};
 }
-constexpr Rule normalization(const OpDef& op) {
+constexpr KernelRule normalization(const OpDef& op) {
   return {.op = &op,
           .layouts = contiguous,
           .call = normalize,
@@ -158,7 +158,7 @@ constexpr Rule normalization(const OpDef& op) {
           .work = elements(120)};
 }
 
-constexpr Rule kRules[] = {
+constexpr KernelRule kRules[] = {
     conversion(ops::kDequantize, 10),
     normalization(ops::kGroupNorm),
     normalization(ops::kLayerNorm),
@@ -182,6 +182,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> product_rules() { return kRules; }
+std::span<const KernelRule> product_rules() { return kRules; }
 
 }  // namespace dtr::cortex_m

@@ -128,7 +128,7 @@ KernelArgument mask_of_rows(const CallContext& context) {
   const Value& mask = context.graph.value(context.op.operands[1]);
   const Shape& shape = context.view.operand(0).shape;
   const Tensor given = Tensor::copy_of(mask.type.dtype, mask.type.shape,
-                                       context.program.constants.bytes(mask.constant));
+                                       context.module.constants.bytes(mask.constant));
   const std::vector<int8_t> expanded = ops::expand_mask(given.view(), shape);
   const size_t dim = *ops::normalize_dim(context.view.attribute<int64_t>("dim"), shape.size());
   const int64_t stride = strides(shape, Layout::kContiguous)[dim], count = shape[dim];
@@ -173,7 +173,7 @@ KernelCall softmax(const CallContext& context) {
   return call;
 }
 
-constexpr Rule kRules[] = {
+constexpr KernelRule kRules[] = {
     {.op = &ops::kAdaptiveAvgPool2d,
      .layouts = pool_layout,
      .call = adaptive_average_pool,
@@ -207,6 +207,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> reduction_rules() { return kRules; }
+std::span<const KernelRule> reduction_rules() { return kRules; }
 
 }  // namespace dtr::cortex_m

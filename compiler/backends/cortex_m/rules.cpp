@@ -14,12 +14,12 @@ KernelArgument CallContext::operand(size_t index) const {
 
 KernelArgument CallContext::values(std::span<const int32_t> values) const {
   return ConstantArgument{{.dtype = DType::kInt32, .shape = {static_cast<int64_t>(values.size())}},
-                          program.constants.add_values<int32_t>(DType::kInt32, values)};
+                          module.constants.add_values<int32_t>(DType::kInt32, values)};
 }
 
 KernelArgument CallContext::values(std::span<const int8_t> values, Shape shape) const {
   return ConstantArgument{{.dtype = DType::kInt8, .shape = std::move(shape)},
-                          program.constants.add_values<int8_t>(DType::kInt8, values)};
+                          module.constants.add_values<int8_t>(DType::kInt8, values)};
 }
 
 LayoutChoice channels_last(const Graph&, const Op&) {

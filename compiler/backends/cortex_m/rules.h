@@ -13,7 +13,7 @@ namespace dtr::cortex_m {
 
 // An op of verified operands, quantized as the rows want it.
 struct CallContext {
-  Program& program;
+  Module& module;
   const Graph& graph;
   const Op& op;
   const OpView& view;
@@ -36,7 +36,7 @@ using WorkByCore = std::array<Work, 2>;
 constexpr WorkByCore elements(double dsp, double mve) { return {{{dsp, 0}, {mve, 0}}}; }
 constexpr WorkByCore elements(double any) { return elements(any, any); }
 
-struct Rule {
+struct KernelRule {
   const OpDef* op;
   LayoutChoice (*layouts)(const Graph& graph, const Op& op);
   KernelCall (*call)(const CallContext& context);
@@ -53,12 +53,12 @@ extern const Condition kInt8;
 extern const Condition kConstantWeights;
 inline constexpr const Condition* kConstantWeightsAlone[] = {&kConstantWeights};
 
-std::span<const Rule> convolution_rules();
-std::span<const Rule> elementwise_rules();
-std::span<const Rule> product_rules();
+std::span<const KernelRule> convolution_rules();
+std::span<const KernelRule> elementwise_rules();
+std::span<const KernelRule> product_rules();
 // For every function of one int8 value; null for other operators.
-const Rule* function_rule(const OpDef& op);
-std::span<const Rule> reduction_rules();
+const KernelRule* function_rule(const OpDef& op);
+std::span<const KernelRule> reduction_rules();
 
 // Images: channels-last alone. Functions of elements: any order, the same for all, if operands have
 // the rank of the result.

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "compiler/backends/neutron/layout/order.h"
+#include "compiler/backends/neutron/layout/strided_layout.h"
 #include "compiler/ir/graph.h"
 #include "device/npu/cycles.h"
 #include "device/npu/microcode.h"
@@ -51,7 +51,7 @@ struct Call {
 struct Location {
   uint32_t storage = 0;
   uint32_t offset = 0;
-  Order order;
+  StridedLayout layout;
   uint32_t after_call = 0;  // the call that completes it; inputs: 0
 };
 

@@ -40,13 +40,13 @@ class NeutronBackend final : public DelegateBackend {
 
   LayoutChoice layouts(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
-    const Rule* rule = find_rule(graph, op);
+    const LoweringRule* rule = find_rule(graph, op);
     return rule == nullptr ? LayoutChoice{} : rule->layouts(*view);
   }
 
   uint64_t cost(const Graph& graph, OpId op) const override {
     const BoundOpView view(graph, op);
-    const Rule* rule = find_rule(graph, op);
+    const LoweringRule* rule = find_rule(graph, op);
     if (rule == nullptr) return 0;
     if (rule->cost != nullptr) return rule->cost(machine_, *view);
     const std::optional<Kernel> kernel = rule->estimate(machine_, *view);
@@ -72,32 +72,32 @@ class NeutronBackend final : public DelegateBackend {
   // As a kernel call: the host enters the driver once more and blocks until the delegate is done.
   uint64_t dispatch_cycles() const override { return machine_.target.call_host_cycles; }
 
-  Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
+  Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const override {
     // What is computed in place in a concatenation keeps all of it in memory from the first part
     // on.
-    if (machine_.options.nxp_like()) return lower(program, graph, false);
-    Result<std::unique_ptr<LoweredPartition>> joined = lower(program, graph, true);
+    if (machine_.options.nxp_like()) return lower(module, graph, false);
+    Result<std::unique_ptr<LoweredPartition>> joined = lower(module, graph, true);
     return joined || joined.error().id != DiagnosticId::kMemoryExceeded
                ? std::move(joined)
-               : lower(program, graph, false);
+               : lower(module, graph, false);
   }
 
  private:
-  static std::optional<OperatorRule> as_operator_rule(const Rule* rule) {
+  static std::optional<OperatorRule> as_operator_rule(const LoweringRule* rule) {
     if (rule == nullptr) return std::nullopt;
     return OperatorRule{.dtypes = "int8",
                         .conditions = {rule->conditions.begin(), rule->conditions.end()}};
   }
-  static Result<std::unique_ptr<LoweredPartition>> checked(const Program& program,
-                                                           Partition partition) {
-    DTR_TRY(partition.check_work(program));
-    return std::make_unique<Partition>(std::move(partition));
+  static Result<std::unique_ptr<LoweredPartition>> checked(const Module& module,
+                                                           NeutronPartition partition) {
+    DTR_TRY(partition.check_work(module));
+    return std::make_unique<NeutronPartition>(std::move(partition));
   }
-  Result<std::unique_ptr<LoweredPartition>> lower(const Program& program, const Graph& graph,
+  Result<std::unique_ptr<LoweredPartition>> lower(const Module& module, const Graph& graph,
                                                   bool join) const {
-    Builder builder(machine_, program, graph, join);
-    for (const Group& group : plan_groups(machine_, program, graph)) {
-      const Rule* rule = find_rule(graph, group.head);
+    Builder builder(machine_, module, graph, join);
+    for (const Group& group : plan_groups(machine_, module, graph)) {
+      const LoweringRule* rule = find_rule(graph, group.head);
       DTR_CHECK(rule != nullptr);  // placement asked `refuse` for every op
       rule->lower(builder, group);
       builder.end_op();
@@ -108,16 +108,16 @@ class NeutronBackend final : public DelegateBackend {
       uint64_t constants = 0;
       for (const Call& call : lowered.calls) constants += call.constants.size();
       if (join && memory.peak() + constants > machine_.target.sram_bytes)
-        return lower(program, graph, false);
+        return lower(module, graph, false);
       Schedule nothing{std::vector<uint32_t>(lowered.calls.size(), kNoCopy)};
-      return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory),
-                                        std::move(nothing)));
+      return checked(module, NeutronPartition(machine_, graph, std::move(lowered),
+                                              std::move(memory), std::move(nothing)));
     }
     split_calls(machine_, lowered, plan_memory(lowered).live_bytes);
     MemoryPlan memory = plan_memory(lowered);
     DTR_ASSIGN(Schedule schedule, plan_copies(machine_, lowered.calls, memory.live_bytes));
-    return checked(program, Partition(machine_, graph, std::move(lowered), std::move(memory),
-                                      std::move(schedule)));
+    return checked(module, NeutronPartition(machine_, graph, std::move(lowered), std::move(memory),
+                                            std::move(schedule)));
   }
 
   Machine machine_;

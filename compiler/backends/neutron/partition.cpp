@@ -9,8 +9,8 @@
 
 namespace dtr::neutron {
 
-Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered,
-                     MemoryPlan memory, Schedule schedule)
+NeutronPartition::NeutronPartition(const Machine& machine, const Graph& graph, LoweredGraph lowered,
+                                   MemoryPlan memory, Schedule schedule)
     : target_(machine.target),
       constants_in_sram_(machine.options.constants_in_sram),
       memory_(std::move(memory)),
@@ -47,7 +47,7 @@ Partition::Partition(const Machine& machine, const Graph& graph, LoweredGraph lo
   describe_values(graph, lowered);
 }
 
-void Partition::order_commands() {
+void NeutronPartition::order_commands() {
   uint32_t next_copy = 0;
   for (uint32_t call = 0; call < calls_.size(); ++call) {
     for (; next_copy < calls_.size() &&
@@ -60,7 +60,7 @@ void Partition::order_commands() {
   }
 }
 
-void Partition::describe_steps() {
+void NeutronPartition::describe_steps() {
   for (uint32_t i = 0; i < commands_.size(); ++i) {
     const Call& call = calls_[commands_[i].call];
     if (commands_[i].kind == Command::Kind::kCopy) {
@@ -84,7 +84,7 @@ void Partition::describe_steps() {
 }
 
 // Every storage that the call touches and its own constants, each once.
-uint64_t Partition::traffic(const Call& call) const {
+uint64_t NeutronPartition::traffic(const Call& call) const {
   uint64_t bytes = call.constants.size();
   std::vector<uint32_t> seen;
   visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
@@ -97,11 +97,11 @@ uint64_t Partition::traffic(const Call& call) const {
 }
 
 // Of the storage that an address of the call is in.
-uint64_t Partition::bytes_at(const Call& call, npu::Address address) const {
+uint64_t NeutronPartition::bytes_at(const Call& call, npu::Address address) const {
   return address.region == kOwnConstants ? call.constants.size() : storages_[address.region].bytes;
 }
 
-Status Partition::check_work(const Program& program) const {
+Result<void> NeutronPartition::check_work(const Module& module) const {
   constexpr uint64_t kBytesACycle = 8;
   uint64_t work = 0;
   for (const std::vector<OperandUse>* operands : {&inputs, &outputs})
@@ -110,7 +110,7 @@ Status Partition::check_work(const Program& program) const {
     const uint64_t before = work;
     work += cycles(target_, call.kernel).total +
             2 * call.constants.size() / kBytesACycle;  // read and written by their copy
-    Place place = place_of(program, call.origin);
+    Place place = place_of(module, call.origin);
     visit_addresses(call.kernel, [&](const npu::Address& address, Access access) {
       work += bytes_at(call, address) / kBytesACycle;
       if (access == Access::kWrite && place.node.empty())
@@ -129,7 +129,7 @@ Status Partition::check_work(const Program& program) const {
   return {};
 }
 
-void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered) {
+void NeutronPartition::describe_values(const Graph& graph, const LoweredGraph& lowered) {
   for (const OpId op : graph.ops())
     for (const ValueId id : graph.op(op).results) {
       const Value& value = graph.value(id);
@@ -144,7 +144,7 @@ void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered)
       if (at && at->offset == 0 && storages_[at->storage].bytes == bytes_of(value.type)) {
         described.after_step = at->after_call;
         for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
-          if (at->order != order_of(value.type.shape, layout)) continue;
+          if (at->layout != strided_layout(value.type.shape, layout)) continue;
           described.type.layout = layout;
           const uint32_t buffer = memory_.buffer_of[at->storage];
           if (interior_of_[buffer] != kNone) {
@@ -161,8 +161,8 @@ void Partition::describe_values(const Graph& graph, const LoweredGraph& lowered)
     }
 }
 
-Result<std::vector<std::byte>> Partition::encode(std::span<const uint32_t> offsets,
-                                                 uint32_t scratch_bytes) const {
+Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t> offsets,
+                                                        uint32_t scratch_bytes) const {
   DTR_CHECK(offsets.size() == buffers.size());
   PayloadWriter writer;
   for (const OperandUse& input : inputs) writer.add_operand(npu::OperandKind::kInput, input.bytes);

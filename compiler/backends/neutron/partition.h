@@ -7,10 +7,10 @@
 
 namespace dtr::neutron {
 
-class Partition final : public LoweredPartition {
+class NeutronPartition final : public LoweredPartition {
  public:
-  Partition(const Machine& machine, const Graph& graph, LoweredGraph lowered, MemoryPlan memory,
-            Schedule schedule);
+  NeutronPartition(const Machine& machine, const Graph& graph, LoweredGraph lowered,
+                   MemoryPlan memory, Schedule schedule);
 
   Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
                                         uint32_t scratch_bytes) const override;
@@ -18,7 +18,7 @@ class Partition final : public LoweredPartition {
   // kWorkExceeded at the operator with which the payload becomes more work than a runtime takes
   // (npu::kMaxPayloadCycles). Bytes that a call touches are counted as all of their storages, so
   // that what passes here is loaded.
-  Status check_work(const Program& program) const;
+  Result<void> check_work(const Module& module) const;
 
   // Cycles that the simulator will count.
   Timeline timeline() const { return simulate(target_, calls_, schedule_); }

@@ -75,9 +75,9 @@ class NeutronIrBackend final : public DelegateBackend {
   bool prefers_contiguous() const override { return true; }
   bool has_own_schedule() const override { return machine_->has_own_schedule(); }
 
-  Result<std::unique_ptr<LoweredPartition>> lower(Program& program, Graph graph) const override {
+  Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const override {
     DTR_ASSIGN(std::vector<std::byte> payload,
-               convert(graph, write_neutron_ir(program, graph), target_, options_));
+               convert(graph, write_neutron_ir(module, graph), target_, options_));
     return std::make_unique<Converted>(graph, std::move(payload));
   }
 
@@ -105,8 +105,8 @@ std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<Delegat
                                                         std::move(options));
 }
 
-std::vector<std::byte> write_neutron_ir(const Program& program, const Graph& graph) {
-  return neutron_ir::Emitter(program, graph).run();
+std::vector<std::byte> write_neutron_ir(const Module& module, const Graph& graph) {
+  return neutron_ir::Emitter(module, graph).run();
 }
 
 }  // namespace dtr

@@ -58,8 +58,8 @@ Shape in_order(const Shape& shape, const Order& order) {
   return result;
 }
 
-Emitter::Emitter(const Program& program, const Graph& graph)
-    : program_(program), graph_(graph), tensors_(graph.value_slots()) {}
+Emitter::Emitter(const Module& module, const Graph& graph)
+    : module_(module), graph_(graph), tensors_(graph.value_slots()) {}
 
 std::vector<std::byte> Emitter::run() {
   std::vector<TensorIndex> inputs, outputs;
@@ -105,7 +105,7 @@ Tensor Emitter::tensor_of(ValueId id) {
   const Value& value = graph_.value(id);
   const Order order = contiguous_order(value.type.rank());
   known = {model_.add_constant(value.name, tensor_type(value.type.dtype), value.type.shape,
-                               program_.constants.bytes(value.constant), value.type.quantization,
+                               module_.constants.bytes(value.constant), value.type.quantization,
                                axis_in(value.type.quantization, order)),
            order};
   return known;
@@ -138,7 +138,7 @@ TensorIndex Emitter::operand(size_t index, const Order& order) {
                        : tensor.order[i - (order.size() - of.rank())] +
                              static_cast<int64_t>(order.size() - of.rank()));
   if (is_constant(index)) {
-    const std::span<const std::byte> data = program_.constants.bytes(graph_.value(id).constant);
+    const std::span<const std::byte> data = module_.constants.bytes(graph_.value(id).constant);
     std::vector<std::byte> bytes(data.size());
     const std::vector<int64_t> own = strides(shape, Layout::kContiguous);
     std::vector<int64_t> steps;

@@ -30,7 +30,7 @@ Shape in_order(const Shape& shape, const Order& order);
 
 class Emitter {
  public:
-  Emitter(const Program& program, const Graph& graph);
+  Emitter(const Module& module, const Graph& graph);
   // The file of the whole graph, all of whose ops have a form.
   std::vector<std::byte> run();
 
@@ -42,7 +42,7 @@ class Emitter {
   bool is_constant(size_t operand) const { return graph_.is_constant(op_->operands[operand]); }
   template <class T>
   std::span<const T> constant_values(size_t operand) const {
-    return program_.constants.values<T>(graph_.value(op_->operands[operand]).constant);
+    return module_.constants.values<T>(graph_.value(op_->operands[operand]).constant);
   }
 
   // An operand as it lies, and brought into an order. With fewer dimensions than `order` it gets
@@ -88,7 +88,7 @@ class Emitter {
   void transpose(TensorIndex from, const Order& from_order, TensorIndex to, const Order& to_order,
                  const Shape& shape);
 
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   ModelBuilder model_;
   std::vector<Tensor> tensors_;  // by value slot

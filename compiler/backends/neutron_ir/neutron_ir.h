@@ -30,6 +30,6 @@ std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<Delegat
 
 // The model of a partition, all of whose ops that backend takes. Tensors have the shapes of their
 // bytes, inputs and outputs their order.
-std::vector<std::byte> write_neutron_ir(const Program& program, const Graph& graph);
+std::vector<std::byte> write_neutron_ir(const Module& module, const Graph& graph);
 
 }  // namespace dtr

@@ -17,8 +17,8 @@ namespace {
 // Replaces an op by a composition of others, which stand before it.
 class Composer final : public GraphBuilder {
  public:
-  Composer(Program& program, Graph& graph, OpId id)
-      : GraphBuilder(program, graph, graph.op(id).origin, {}, id), op_(graph.op(id)) {}
+  Composer(Module& module, Graph& graph, OpId id)
+      : GraphBuilder(module, graph, graph.op(id).origin, {}, id), op_(graph.op(id)) {}
 
   const Op& op() const { return op_; }
   ValueId operand(size_t index) const { return operand_or_absent(op_, index); }
@@ -309,18 +309,18 @@ class ExecutorchBackend final : public KernelBackend {
   uint64_t conversion_cycles(int64_t elements) const override {
     return portable_->conversion_cycles(elements);
   }
-  Result<bool> legalize(Program& program, Graph& graph, OpId id) const override {
+  Result<bool> legalize(Module& module, Graph& graph, OpId id) const override {
     if (const Composition compose = composition(graph, id)) {
-      Composer composer(program, graph, id);
+      Composer composer(module, graph, id);
       DTR_ASSIGN(const ValueId result, compose(composer));
       composer.finish(result);
       return true;
     }
-    return portable_->legalize(program, graph, id);
+    return portable_->legalize(module, graph, id);
   }
 
-  Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
-    DTR_ASSIGN(KernelCall call, portable_->kernel_call(program, graph, id));
+  Result<KernelCall> kernel_call(Module& module, const Graph& graph, OpId id) const override {
+    DTR_ASSIGN(KernelCall call, portable_->kernel_call(module, graph, id));
     const OpDef* def = graph.op(id).def;
     if (def == &ops::kUpsampleNearest2d || def == &ops::kUpsampleBilinear2d)
       use_overload_vec(call, graph.op(id));

@@ -23,14 +23,14 @@ void push_quantization(KernelCall& call, const Type& integer_type) {
        int64_t{quantization.qmin}, int64_t{quantization.qmax}, integer_type.dtype});
 }
 
-KernelCall quantize(Program&, const Graph& graph, const Op& op) {
+KernelCall quantize(Module&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "quantized_decomposed::quantize_per_tensor.out",
                   .arguments = {kernel_argument(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.results[0]));
   return call;
 }
 
-KernelCall dequantize_per_channel(Program& program, const Graph& graph, const Op& op) {
+KernelCall dequantize_per_channel(Module& module, const Graph& graph, const Op& op) {
   const Type& type = graph.type(op.operands[0]);
   const Quantization& q = *type.quantization;
   const Shape channels{static_cast<int64_t>(q.scales.size())};
@@ -38,16 +38,16 @@ KernelCall dequantize_per_channel(Program& program, const Graph& graph, const Op
           .arguments = {
               kernel_argument(graph, op.operands[0]),
               ConstantArgument{{.dtype = DType::kFloat32, .shape = channels},
-                               program.constants.add_values<float>(DType::kFloat32, q.scales)},
+                               module.constants.add_values<float>(DType::kFloat32, q.scales)},
               ConstantArgument{{.dtype = DType::kInt32, .shape = channels},
-                               program.constants.add_values<int32_t>(DType::kInt32, q.zero_points)},
+                               module.constants.add_values<int32_t>(DType::kInt32, q.zero_points)},
               int64_t{q.axis}, int64_t{q.qmin}, int64_t{q.qmax}, type.dtype, std::monostate{}}};
 }
 
-KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
+KernelCall dequantize(Module& module, const Graph& graph, const Op& op) {
   DTR_CHECK(graph.type(op.operands[0]).quantized());
   if (graph.type(op.operands[0]).quantization->per_channel())
-    return dequantize_per_channel(program, graph, op);
+    return dequantize_per_channel(module, graph, op);
   KernelCall call{.name = "quantized_decomposed::dequantize_per_tensor.out",
                   .arguments = {kernel_argument(graph, op.operands[0])}};
   push_quantization(call, graph.type(op.operands[0]));
@@ -55,7 +55,7 @@ KernelCall dequantize(Program& program, const Graph& graph, const Op& op) {
   return call;
 }
 
-KernelCall batch_norm(Program&, const Graph& graph, const Op& op) {
+KernelCall batch_norm(Module&, const Graph& graph, const Op& op) {
   KernelCall call{.name = "aten::_native_batch_norm_legit_no_training.out",
                   .extra_outputs = {{.dtype = DType::kFloat32, .shape = {0}},
                                     {.dtype = DType::kFloat32, .shape = {0}}}};
@@ -66,7 +66,7 @@ KernelCall batch_norm(Program&, const Graph& graph, const Op& op) {
   return call;
 }
 
-KernelCall max_pool2d(Program&, const Graph& graph, const Op& op) {
+KernelCall max_pool2d(Module&, const Graph& graph, const Op& op) {
   return {.name = "aten::max_pool2d_with_indices.out",
           .arguments = {op.operands[0], ints(op, "kernel_size"), ints(op, "stride"),
                         ints(op, "padding"), ints(op, "dilation"), boolean(op, "ceil_mode")},
@@ -76,7 +76,7 @@ KernelCall max_pool2d(Program&, const Graph& graph, const Op& op) {
 }
 
 // Upstream's runtime has kernels for a list of indices and for tables.
-KernelCall index_select(Program&, const Graph& graph, const Op& op) {
+KernelCall index_select(Module&, const Graph& graph, const Op& op) {
   const KernelArgument x = kernel_argument(graph, op.operands[0]),
                        index = kernel_argument(graph, op.operands[1]);
   if (graph.type(op.operands[0]).rank() == 2 && integer(op, "dim") == 0)
@@ -84,7 +84,7 @@ KernelCall index_select(Program&, const Graph& graph, const Op& op) {
   return {.name = "aten::index_select.out", .arguments = {x, integer(op, "dim"), index}};
 }
 
-KernelCall adaptive_max_pool2d(Program&, const Graph& graph, const Op& op) {
+KernelCall adaptive_max_pool2d(Module&, const Graph& graph, const Op& op) {
   const Type& type = graph.type(op.results[0]);
   return {.name = "aten::adaptive_max_pool2d.out",
           .arguments = {op.operands[0], ints(op, "output_size")},
@@ -96,14 +96,14 @@ void push_scales(KernelCall& call, const Op& op) {
     call.arguments.push_back(factor == 0 ? KernelArgument{} : KernelArgument{factor});
 }
 
-KernelCall upsample_nearest2d(Program&, const Graph&, const Op& op) {
+KernelCall upsample_nearest2d(Module&, const Graph&, const Op& op) {
   KernelCall call{.name = "aten::upsample_nearest2d.out",
                   .arguments = {op.operands[0], ints(op, "output_size")}};
   push_scales(call, op);
   return call;
 }
 
-KernelCall upsample_bilinear2d(Program&, const Graph&, const Op& op) {
+KernelCall upsample_bilinear2d(Module&, const Graph&, const Op& op) {
   KernelCall call{
       .name = "aten::upsample_bilinear2d.out",
       .arguments = {op.operands[0], ints(op, "output_size"), boolean(op, "align_corners")}};
@@ -111,12 +111,12 @@ KernelCall upsample_bilinear2d(Program&, const Graph&, const Op& op) {
   return call;
 }
 
-KernelCall expand(Program&, const Graph& graph, const Op& op) {
+KernelCall expand(Module&, const Graph& graph, const Op& op) {
   return {.name = "aten::expand_copy.out",
           .arguments = {kernel_argument(graph, op.operands[0]), ints(op, "size"), false}};
 }
 
-KernelCall softmax(Program&, const Graph& graph, const Op& op) {
+KernelCall softmax(Module&, const Graph& graph, const Op& op) {
   if (op.operands.size() > 1)
     return {
         .name = "deuteron::masked_softmax.out",
@@ -126,7 +126,7 @@ KernelCall softmax(Program&, const Graph& graph, const Op& op) {
 }
 
 // Upstream's runtime has kernels for one matrix and for one dimension of them.
-KernelCall matmul(Program&, const Graph& graph, const Op& op) {
+KernelCall matmul(Module&, const Graph& graph, const Op& op) {
   const Shape& left = graph.type(op.operands[0]).shape;
   const Shape& right = graph.type(op.operands[1]).shape;
   KernelCall call{.name = "aten::matmul.out"};
@@ -142,7 +142,7 @@ std::vector<Type> moments(Shape shape) {
   return std::vector<Type>(2, {.dtype = DType::kFloat32, .shape = std::move(shape)});
 }
 
-KernelCall layer_norm(Program&, const Graph& graph, const Op& op) {
+KernelCall layer_norm(Module&, const Graph& graph, const Op& op) {
   const Ints& shape = op.attributes.get<Ints>("normalized_shape");
   Shape rows = graph.type(op.operands[0]).shape;
   for (size_t i = rows.size() - shape.size(); i < rows.size(); ++i) rows[i] = 1;
@@ -153,7 +153,7 @@ KernelCall layer_norm(Program&, const Graph& graph, const Op& op) {
           .extra_outputs = moments(std::move(rows))};
 }
 
-KernelCall group_norm(Program&, const Graph& graph, const Op& op) {
+KernelCall group_norm(Module&, const Graph& graph, const Op& op) {
   const Shape& shape = graph.type(op.operands[0]).shape;
   const int64_t groups = integer(op, "num_groups");
   const int64_t planes = shape[0] * shape[1];
@@ -165,14 +165,14 @@ KernelCall group_norm(Program&, const Graph& graph, const Op& op) {
           .extra_outputs = moments({shape[0], groups})};
 }
 
-KernelCall view(Program&, const Graph& graph, const Op& op) {
+KernelCall view(Module&, const Graph& graph, const Op& op) {
   return {
       .name = "aten::view_copy.out",
       .arguments = {kernel_argument(graph, op.operands[0]), Ints(graph.type(op.results[0]).shape)}};
 }
 
 // On quantized integers the fill is the quantized value.
-KernelCall constant_pad_nd(Program&, const Graph& graph, const Op& op) {
+KernelCall constant_pad_nd(Module&, const Graph& graph, const Op& op) {
   const Type& type = graph.type(op.operands[0]);
   KernelArgument value = op.attributes.get<double>("value");
   if (type.quantized()) {
@@ -184,7 +184,7 @@ KernelCall constant_pad_nd(Program&, const Graph& graph, const Op& op) {
           .arguments = {op.operands[0], ints(op, "pad"), value}};
 }
 
-KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
+KernelCall to_dim_order_copy(Module&, const Graph& graph, const Op& op) {
   Ints order;
   for (const int dim :
        dim_order(graph.type(op.results[0]).layout, graph.type(op.results[0]).rank()))
@@ -193,8 +193,8 @@ KernelCall to_dim_order_copy(Program&, const Graph& graph, const Op& op) {
           .arguments = {op.operands[0], false, order}};
 }
 
-KernelCall convert(Program& program, const Graph& graph, const Op& op) {
-  KernelCall call = to_dim_order_copy(program, graph, op);
+KernelCall convert(Module& module, const Graph& graph, const Op& op) {
+  KernelCall call = to_dim_order_copy(module, graph, op);
   call.arguments[0] = kernel_argument(graph, op.operands[0]);
   return call;
 }
@@ -203,7 +203,7 @@ KernelCall convert(Program& program, const Graph& graph, const Op& op) {
 // several kernels for one operator.
 struct SpecialRow {
   const OpDef* op;
-  KernelCall (*call)(Program& program, const Graph& graph, const Op& op);
+  KernelCall (*call)(Module& module, const Graph& graph, const Op& op);
 };
 constexpr SpecialRow kSpecialRows[] = {
     {&ops::kAdaptiveMaxPool2d, adaptive_max_pool2d},
@@ -290,8 +290,8 @@ const Row* find_row(const OpDef* op) {
   return at == rows.end() ? nullptr : &*at;
 }
 
-KernelCall Row::call(Program& program, const Graph& graph, const Op& call_of) const {
-  return special != nullptr ? special(program, graph, call_of)
+KernelCall Row::call(Module& module, const Graph& graph, const Op& call_of) const {
+  return special != nullptr ? special(module, graph, call_of)
                             : regular_call(kernel, graph, call_of);
 }
 

@@ -12,9 +12,9 @@ struct Row {
       kernel;            // whose arguments follow from the schema; empty: `special` makes the call
   bool moves_any_dtype;  // runs on quantized integers as well: it moves data, compares codes or
                          // selects one
-  KernelCall (*special)(Program& program, const Graph& graph, const Op& op);
+  KernelCall (*special)(Module& module, const Graph& graph, const Op& op);
 
-  KernelCall call(Program& program, const Graph& graph, const Op& call_of) const;
+  KernelCall call(Module& module, const Graph& graph, const Op& call_of) const;
 };
 
 // nullptr: there is no kernel for the operator.

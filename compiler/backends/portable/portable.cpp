@@ -107,7 +107,7 @@ class PortableBackend final : public KernelBackend {
                                         static_cast<uint64_t>(elements));
   }
 
-  Result<bool> legalize(Program&, Graph& graph, OpId id) const override {
+  Result<bool> legalize(Module&, Graph& graph, OpId id) const override {
     const Op op = graph.op(id);
     bool changed = false;
     Rewriter rewriter(graph);
@@ -122,10 +122,10 @@ class PortableBackend final : public KernelBackend {
     return changed;
   }
 
-  Result<KernelCall> kernel_call(Program& program, const Graph& graph, OpId id) const override {
+  Result<KernelCall> kernel_call(Module& module, const Graph& graph, OpId id) const override {
     const portable::Row* row = portable::find_row(graph.op(id).def);
     DTR_CHECK(row != nullptr);  // `refuse` let nothing else pass
-    return row->call(program, graph, graph.op(id));
+    return row->call(module, graph, graph.op(id));
   }
 
  private:
@@ -174,7 +174,7 @@ class PortableBackend final : public KernelBackend {
     return end;
   }
 
-  static Status make_padding_explicit(Rewriter& rewriter, OpId id) {
+  static Result<void> make_padding_explicit(Rewriter& rewriter, OpId id) {
     const Op op = rewriter.graph().op(id);
     const auto& begin = op.attributes.get<Ints>("padding");
     const Ints end = window_padding_end(rewriter.graph(), op);
@@ -193,7 +193,7 @@ class PortableBackend final : public KernelBackend {
     return rewriter.refresh(id);
   }
 
-  static Status make_activation_explicit(Rewriter& rewriter, OpId id) {
+  static Result<void> make_activation_explicit(Rewriter& rewriter, OpId id) {
     const Op op = rewriter.graph().op(id);
     const auto& activation = op.attributes.get<std::string>("activation");
     OpSpec spec{.def = &ops::kClamp, .operands = {op.results[0]}, .origin = op.origin};

@@ -83,7 +83,7 @@ Result<ZipData> Archive::member(std::string_view path) const {
   return zip_.read_text(*entry);
 }
 
-Status Archive::read_tables() {
+Result<void> Archive::read_tables() {
   const std::string& first = zip_.entries().front().name;
   root_ = first.substr(0, first.find('/') + 1);
   DTR_ASSIGN(model_json_, member(kModelPath));
@@ -95,8 +95,8 @@ Status Archive::read_tables() {
           fmt::format("byte order `{}`, only `little` is read", trim(order.text()).substr(0, 16)),
           "export the model on a little-endian machine", {.file = file_, .node = "byteorder"});
   }
-  DTR_ASSIGN(program_,
-             parse_program(model_json_.text(), {.file = file_, .node = std::string(kModelPath)}));
+  DTR_ASSIGN(program_, parse_exported_program(model_json_.text(),
+                                              {.file = file_, .node = std::string(kModelPath)}));
   const auto table = [&](std::string path) -> Result<PayloadTable> {
     DTR_ASSIGN(const ZipData json, member(path));
     return parse_payloads(json.text(), {.file = file_, .node = std::move(path)});

@@ -38,7 +38,7 @@ class Archive {
  private:
   Archive(ZipArchive zip, std::string file) : zip_(std::move(zip)), file_(std::move(file)) {}
   Result<ZipData> member(std::string_view path) const;
-  Status read_tables();
+  Result<void> read_tables();
 
   ZipArchive zip_;
   std::string file_;

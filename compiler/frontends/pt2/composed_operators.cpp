@@ -268,7 +268,7 @@ Result<Values> zero(NodeImport& node) {
 
 }  // namespace
 
-Result<std::optional<ValueId>> put_back(NodeImport& node, ValueId part) {
+Result<std::optional<ValueId>> scatter_into_view_source(NodeImport& node, ValueId part) {
   const std::string_view target = node.node().target;
   const bool slice = target.ends_with("aten.slice.Tensor");
   if (!slice && !target.ends_with("aten.select.int")) return std::nullopt;
@@ -278,39 +278,39 @@ Result<std::optional<ValueId>> put_back(NodeImport& node, ValueId part) {
 
 std::vector<Operator> composed_operators() {
   return {
-      making("aten.erfc.default", "aten.erf", erfc),
-      making("aten.exp2.default", "aten.exp", exp2),
-      making("aten.expm1.default", "aten.exp", expm1),
-      making("aten.log10.default", "aten.log", logarithm<10>),
-      making("aten.log1p.default", "aten.log", log1p),
-      making("aten.log2.default", "aten.log", logarithm<2>),
-      making("aten.pow.Scalar", "aten.exp", power_of_number),
-      making("aten.rrelu.default", "aten.leaky_relu", rrelu),
+      tensor_row("aten.erfc.default", "aten.erf", erfc),
+      tensor_row("aten.exp2.default", "aten.exp", exp2),
+      tensor_row("aten.expm1.default", "aten.exp", expm1),
+      tensor_row("aten.log10.default", "aten.log", logarithm<10>),
+      tensor_row("aten.log1p.default", "aten.log", log1p),
+      tensor_row("aten.log2.default", "aten.log", logarithm<2>),
+      tensor_row("aten.pow.Scalar", "aten.exp", power_of_number),
+      tensor_row("aten.rrelu.default", "aten.leaky_relu", rrelu),
 
-      making("aten.addcdiv.default", "aten.div.Tensor", addcdiv),
-      making("aten.addcmul.default", "aten.mul.Tensor", addcmul),
-      making("aten.ger.default", "aten.mul.Tensor", outer),
-      making("aten.l1_loss.default", "aten.abs", loss<false>),
-      making("aten.lerp.Scalar", "aten.mul.Tensor", lerp),
-      making("aten.lerp.Tensor", "aten.mul.Tensor", lerp),
-      making("aten.mse_loss.default", "aten.pow.Tensor_Scalar", loss<true>),
-      making("aten.outer.default", "aten.mul.Tensor", outer),
+      tensor_row("aten.addcdiv.default", "aten.div.Tensor", addcdiv),
+      tensor_row("aten.addcmul.default", "aten.mul.Tensor", addcmul),
+      tensor_row("aten.ger.default", "aten.mul.Tensor", outer),
+      tensor_row("aten.l1_loss.default", "aten.abs", loss<false>),
+      tensor_row("aten.lerp.Scalar", "aten.mul.Tensor", lerp),
+      tensor_row("aten.lerp.Tensor", "aten.mul.Tensor", lerp),
+      tensor_row("aten.mse_loss.default", "aten.pow.Tensor_Scalar", loss<true>),
+      tensor_row("aten.outer.default", "aten.mul.Tensor", outer),
 
-      making("aten._weight_norm.default", "aten.mul.Tensor", weight_norm),
-      making("aten._weight_norm_interface.default", "aten.mul.Tensor", weight_norm),
-      making("aten.cosine_similarity.default", "aten.mul.Tensor", cosine_similarity),
-      making("aten.diff.default", "aten.sub.Tensor", differences),
-      making("aten.pairwise_distance.default", "aten.sqrt", pairwise_distance),
-      making("aten.linalg_vector_norm.default", "aten.sqrt", norm),
-      making("aten.norm.Scalar", "aten.sqrt", norm),
-      making("aten.norm.ScalarOpt_dim", "aten.sqrt", norm),
+      tensor_row("aten._weight_norm.default", "aten.mul.Tensor", weight_norm),
+      tensor_row("aten._weight_norm_interface.default", "aten.mul.Tensor", weight_norm),
+      tensor_row("aten.cosine_similarity.default", "aten.mul.Tensor", cosine_similarity),
+      tensor_row("aten.diff.default", "aten.sub.Tensor", differences),
+      tensor_row("aten.pairwise_distance.default", "aten.sqrt", pairwise_distance),
+      tensor_row("aten.linalg_vector_norm.default", "aten.sqrt", norm),
+      tensor_row("aten.norm.Scalar", "aten.sqrt", norm),
+      tensor_row("aten.norm.ScalarOpt_dim", "aten.sqrt", norm),
 
-      making("aten.copy.default", "aten.expand", copy),
-      making("aten.fill.Scalar", "aten.expand", fill),
-      making("aten.fill.Tensor", "aten.expand", fill),
-      making("aten.select_scatter.default", "aten.cat", scatter<with_selection>),
-      making("aten.slice_scatter.default", "aten.cat", scatter<with_slice>),
-      making("aten.zero.default", "", zero),
+      tensor_row("aten.copy.default", "aten.expand", copy),
+      tensor_row("aten.fill.Scalar", "aten.expand", fill),
+      tensor_row("aten.fill.Tensor", "aten.expand", fill),
+      tensor_row("aten.select_scatter.default", "aten.cat", scatter<with_selection>),
+      tensor_row("aten.slice_scatter.default", "aten.cat", scatter<with_slice>),
+      tensor_row("aten.zero.default", "", zero),
   };
 }
 

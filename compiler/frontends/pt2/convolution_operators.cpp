@@ -26,8 +26,8 @@ Result<Values> emit_convolution(NodeImport& node, ValueId x, Values operands,
 }
 
 // "valid" or "same": PyTorch puts the odd element of "same" at the end.
-Status string_padding(NodeImport& node, std::string_view mode, const Shape& weight,
-                      const Ints& dilation, Attributes& attributes) {
+Result<void> string_padding(NodeImport& node, std::string_view mode, const Shape& weight,
+                            const Ints& dilation, Attributes& attributes) {
   Ints begin(dilation.size(), 0);
   Ints end(dilation.size(), 0);
   if (mode == "same") {

@@ -110,7 +110,7 @@ class Converter {
     return kept;
   }
 
-  Status read_tensors(const Json& specs) {
+  Result<void> read_tensors(const Json& specs) {
     for (const Json& spec : specs) {
       for (const auto& [kind, key] :
            {std::pair("parameter", "parameter_name"), std::pair("buffer", "buffer_name"),

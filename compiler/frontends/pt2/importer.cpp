@@ -60,14 +60,14 @@ std::optional<Layout> layout_of(const TensorMeta& meta) {
 
 }  // namespace
 
-Importer::Importer(const Archive& archive, Program& program)
+Importer::Importer(const Archive& archive, Module& module)
     : archive_(archive),
       file_(archive.program()),
-      program_(program),
-      rewriter_(program.forward()),
+      module_(module),
+      rewriter_(module.forward()),
       live_(file_.nodes.size(), false) {}
 
-Status Importer::run() {
+Result<void> Importer::run() {
   add_sources();
   DTR_TRY(check_static());
   DTR_TRY(find_live_nodes());
@@ -80,17 +80,17 @@ Status Importer::run() {
 }
 
 void Importer::add_sources() {
-  program_.sources.reserve(file_.nodes.size());
+  module_.sources.reserve(file_.nodes.size());
   for (const Node& node : file_.nodes)
-    program_.sources.push_back({.name = std::string(node.name),
-                                .target = std::string(operator_name(node)),
-                                .module_path = module_path(node.module_stack),
-                                .source_line = source_line(node.stack_trace),
-                                .module_types = module_types(node.module_stack)});
+    module_.sources.push_back({.name = std::string(node.name),
+                               .target = std::string(operator_name(node)),
+                               .module_path = module_path(node.module_stack),
+                               .source_line = source_line(node.stack_trace),
+                               .module_types = module_types(node.module_stack)});
 }
 
 Place Importer::place_of_node(size_t index) const {
-  return place_of(program_, Origin{.sources = {static_cast<uint32_t>(index)}});
+  return place_of(module_, Origin{.sources = {static_cast<uint32_t>(index)}});
 }
 
 // Batch normalization in training mode counts its batches in a buffer that nothing at inference
@@ -102,8 +102,8 @@ bool Importer::is_leftover_counter(std::string_view name) const {
   return false;
 }
 
-Status Importer::check_static() const {
-  const auto check = [&](std::string_view name, Place place) -> Status {
+Result<void> Importer::check_static() const {
+  const auto check = [&](std::string_view name, Place place) -> Result<void> {
     const auto at = file_.tensors.find(name);
     if (at == file_.tensors.end() || at->second.symbol.empty()) return {};
     // torch.export names sizes that depend on elements u0, u1, …
@@ -134,7 +134,7 @@ Status Importer::check_static() const {
 
 // A node lives if an output of the program depends on it; in-place operators live, except on the
 // counters of batch normalization.
-Status Importer::find_live_nodes() {
+Result<void> Importer::find_live_nodes() {
   const size_t count = file_.nodes.size();
   for (const OutputSpec& spec : file_.outputs) {
     const bool counter =
@@ -162,7 +162,7 @@ Status Importer::find_live_nodes() {
 
 // PT2E's observers are modules of their own until convert_pt2e replaces them; those of training may
 // stay, as fake quantization.
-Status Importer::check_converted() const {
+Result<void> Importer::check_converted() const {
   std::unordered_map<std::string_view, std::string_view> observers;
   for (const InputSpec& spec : file_.inputs)
     if (spec.target.starts_with("activation_post_process_"))
@@ -186,7 +186,7 @@ Status Importer::check_converted() const {
   return {};
 }
 
-Status Importer::check_operators() const {
+Result<void> Importer::check_operators() const {
   struct Missing {
     size_t count = 0;
     size_t first = 0;
@@ -229,7 +229,7 @@ Status Importer::check_operators() const {
               place_of_node(first));
 }
 
-Status Importer::bind(std::string_view name, Binding binding, const Place& place) {
+Result<void> Importer::bind(std::string_view name, Binding binding, const Place& place) {
   if (name.empty()) return {};
   if (!bindings_.emplace(name, binding).second)
     return fail(DiagnosticId::kPt2DuplicateName, fmt::format("two values are named `{}`", name),
@@ -238,7 +238,7 @@ Status Importer::bind(std::string_view name, Binding binding, const Place& place
   return {};
 }
 
-Status Importer::bind_inputs() {
+Result<void> Importer::bind_inputs() {
   for (const InputSpec& spec : file_.inputs) {
     const Place place{.file = archive_.file(),
                       .node = std::string(spec.name.empty() ? spec.description : spec.name)};
@@ -261,7 +261,7 @@ Status Importer::bind_inputs() {
   return {};
 }
 
-Status Importer::bind_user_input(const InputSpec& spec) {
+Result<void> Importer::bind_user_input(const InputSpec& spec) {
   const Place place{.file = archive_.file(), .node = std::string(spec.name)};
   const auto at = file_.tensors.find(spec.name);
   if (at == file_.tensors.end())
@@ -289,7 +289,7 @@ Status Importer::bind_user_input(const InputSpec& spec) {
       place);
 }
 
-Status Importer::load_constant(std::string_view name, Binding& binding, const Place& place) {
+Result<void> Importer::load_constant(std::string_view name, Binding& binding, const Place& place) {
   auto elements = archive_.read(binding.target);
   if (!elements) {
     Diagnostic problem = std::move(elements).error();
@@ -308,8 +308,8 @@ Status Importer::load_constant(std::string_view name, Binding& binding, const Pl
                     binding.target, to_string(meta.sizes), scalar_type_name(meta.scalar_type)),
         std::string(kExportAgain), place);
   const ConstantId id = elements->in_place()
-                            ? program_.constants.add_in_place(elements->dtype, elements->bytes)
-                            : program_.constants.add(elements->dtype, elements->bytes);
+                            ? module_.constants.add_in_place(elements->dtype, elements->bytes)
+                            : module_.constants.add(elements->dtype, elements->bytes);
   binding.value = rewriter_.add_constant({.dtype = elements->dtype, .shape = meta.sizes}, id, name);
   return {};
 }
@@ -331,12 +331,12 @@ Result<ValueId> Importer::value_of(std::string_view name, const Place& place) {
   return at->second.value;
 }
 
-Status Importer::import_node(size_t index) {
+Result<void> Importer::import_node(size_t index) {
   const Node& node = file_.nodes[index];
   const OperatorMatch match = find_operator(operator_name(node));
   DTR_CHECK(match.row != nullptr);
   NodeImport context(*this, index);
-  const size_t first_new_op = program_.forward().op_slots();
+  const size_t first_new_op = module_.forward().op_slots();
   DTR_ASSIGN(const Values results, import_operator(context, *match.row));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const std::string_view name = node.outputs[i];
@@ -347,12 +347,12 @@ Status Importer::import_node(size_t index) {
           fmt::format("output {} (`{}`) is used, only {} are supported", i, name, results.size()));
     }
   }
-  return match.in_place && !results.empty() ? overwrite(index, results.front()) : Status{};
+  return match.in_place && !results.empty() ? overwrite(index, results.front()) : Result<void>{};
 }
 
-Status Importer::bind_result(size_t index, const OperatorMatch& match, std::string_view name,
-                             ValueId value, size_t first_new_op) {
-  const Graph& graph = program_.forward();
+Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std::string_view name,
+                                   ValueId value, size_t first_new_op) {
+  const Graph& graph = module_.forward();
   const auto stated = file_.tensors.find(name);
   if (stated != file_.tensors.end()) {
     const TensorMeta& meta = stated->second;
@@ -386,7 +386,7 @@ Status Importer::bind_result(size_t index, const OperatorMatch& match, std::stri
 // After an in-place operator every name of the overwritten tensor means the new value, and the
 // tensor that it is a slice of has that value as its part. Another view of the same memory that is
 // read later would need its update too, which is refused.
-Status Importer::overwrite(size_t index, ValueId value) {
+Result<void> Importer::overwrite(size_t index, ValueId value) {
   std::string_view name = first_read(file_.nodes[index]);
   if (!bindings_.contains(name)) return {};
   std::vector<ValueId> renewed;
@@ -410,7 +410,7 @@ Status Importer::overwrite(size_t index, ValueId value) {
       }
     }
     if (stale.empty()) return {};
-    DTR_ASSIGN(const std::optional<PutBack> whole, put_back_into_source(name, value));
+    DTR_ASSIGN(const std::optional<ScatteredSource> whole, scatter_into_source(name, value));
     if (!whole)
       return fail(
           DiagnosticId::kPt2MutatedState,
@@ -423,20 +423,20 @@ Status Importer::overwrite(size_t index, ValueId value) {
 }
 
 // The tensor that `name` is a slice of, with `value` in the slice's place.
-Result<std::optional<Importer::PutBack>> Importer::put_back_into_source(std::string_view name,
-                                                                        ValueId value) {
+Result<std::optional<Importer::ScatteredSource>> Importer::scatter_into_source(
+    std::string_view name, ValueId value) {
   const auto makes = [&](const Node& node) {
     return std::ranges::find(node.outputs, name) != node.outputs.end();
   };
   const auto maker = std::ranges::find_if(file_.nodes, makes);
   if (maker == file_.nodes.end()) return std::nullopt;
   NodeImport slice(*this, static_cast<size_t>(maker - file_.nodes.begin()));
-  DTR_ASSIGN(const std::optional<ValueId> whole, put_back(slice, value));
+  DTR_ASSIGN(const std::optional<ValueId> whole, scatter_into_view_source(slice, value));
   if (!whole) return std::nullopt;
-  return PutBack{.name = first_read(*maker), .value = *whole};
+  return ScatteredSource{.name = first_read(*maker), .value = *whole};
 }
 
-Status Importer::set_outputs() {
+Result<void> Importer::set_outputs() {
   std::vector<ValueId> outputs;
   std::vector<Layout> layouts;  // contiguous where the file states other strides: those of a view
                                 // of something larger
@@ -458,25 +458,25 @@ Status Importer::set_outputs() {
   return {};
 }
 
-Result<Program> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
-                          ZipLimits limits) {
+Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
+                         ZipLimits limits) {
   DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits));
-  Program program;
-  program.file = file;
-  program.graphs.emplace_back();
-  DTR_TRY(Importer(archive, program).run());
-  return program;
+  Module module;
+  module.file = file;
+  module.graphs.emplace_back();
+  DTR_TRY(Importer(archive, module).run());
+  return module;
 }
 
-Result<Program> read_pt2(const std::string& path) {
+Result<Module> read_pt2(const std::string& path) {
   DTR_ASSIGN(FileContents file, FileContents::read(path));
   return read_pt2(std::move(file), path);
 }
 
-Result<Program> read_pt2(FileContents file, const std::string& path) {
-  DTR_ASSIGN(Program program, parse_pt2(file.bytes(), path));
-  program.constants.keep(std::move(file));
-  return program;
+Result<Module> read_pt2(FileContents file, const std::string& path) {
+  DTR_ASSIGN(Module module, parse_pt2(file.bytes(), path));
+  module.constants.keep(std::move(file));
+  return module;
 }
 
 }  // namespace dtr::pt2

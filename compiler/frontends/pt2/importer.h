@@ -17,8 +17,8 @@ namespace dtr::pt2 {
 class Importer {
  public:
   // `archive` and the memory it was opened on must outlive `program`'s constants.
-  Importer(const Archive& archive, Program& program);
-  Status run();
+  Importer(const Archive& archive, Module& module);
+  Result<void> run();
 
  private:
   friend class NodeImport;
@@ -30,32 +30,32 @@ class Importer {
   };
 
   void add_sources();
-  Status find_live_nodes();
-  Status check_converted() const;
-  Status check_operators() const;
-  Status check_static() const;
-  Status bind_inputs();
-  Status bind_user_input(const InputSpec& spec);
-  Status import_node(size_t index);
-  Status bind_result(size_t index, const OperatorMatch& match, std::string_view name, ValueId value,
-                     size_t first_new_op);
-  Status overwrite(size_t index, ValueId value);
-  struct PutBack {
+  Result<void> find_live_nodes();
+  Result<void> check_converted() const;
+  Result<void> check_operators() const;
+  Result<void> check_static() const;
+  Result<void> bind_inputs();
+  Result<void> bind_user_input(const InputSpec& spec);
+  Result<void> import_node(size_t index);
+  Result<void> bind_result(size_t index, const OperatorMatch& match, std::string_view name,
+                           ValueId value, size_t first_new_op);
+  Result<void> overwrite(size_t index, ValueId value);
+  struct ScatteredSource {
     std::string_view name;
     ValueId value;
   };
-  Result<std::optional<PutBack>> put_back_into_source(std::string_view name, ValueId value);
-  Status set_outputs();
+  Result<std::optional<ScatteredSource>> scatter_into_source(std::string_view name, ValueId value);
+  Result<void> set_outputs();
 
   Result<ValueId> value_of(std::string_view name, const Place& place);
-  Status load_constant(std::string_view name, Binding& binding, const Place& place);
+  Result<void> load_constant(std::string_view name, Binding& binding, const Place& place);
   bool is_leftover_counter(std::string_view name) const;
   Place place_of_node(size_t index) const;
-  Status bind(std::string_view name, Binding binding, const Place& place);
+  Result<void> bind(std::string_view name, Binding binding, const Place& place);
 
   const Archive& archive_;
   const ExportedProgram& file_;
-  Program& program_;
+  Module& module_;
   Rewriter rewriter_;
   std::vector<bool> live_;  // by node
   std::unordered_map<std::string_view, size_t>

@@ -89,7 +89,7 @@ Result<Values> index(NodeImport& node) {
         fmt::format("{} indices for {}", indices.size(), to_string(node.type(x).shape)));
   const ValueId at = indices[static_cast<size_t>(*dim)];
   DTR_ASSIGN(const ValueId whole,
-             node.from_the_front(at, node.type(x).shape[static_cast<size_t>(*dim)]));
+             node.wrap_negative_indices(at, node.type(x).shape[static_cast<size_t>(*dim)]));
   DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {x, whole}, {{"dim", *dim}}));
   return Values{result};
 }
@@ -133,19 +133,19 @@ Result<Values> argsort(NodeImport& node) {
 
 std::vector<Operator> index_operators() {
   return {
-      making("aten.argsort.default", kArgmin, argsort),
-      making("aten.argsort.stable", kArgmin, argsort),
-      making("aten.gather.default", "aten.index_select", gather),
-      making("aten.sort.default", kArgmin, sort),
-      making("aten.sort.stable", kArgmin, sort),
-      making("aten.topk.default", kArgmax, topk),
-      making("aten.argmax.default", kArgmax, argument_of_extreme<kArgmax>),
-      making("aten.argmin.default", kArgmin, argument_of_extreme<kArgmin>),
-      making("aten.max.dim", kArgmax, extreme_with_index<kAmax, kArgmax>),
-      making("aten.min.dim", kArgmin, extreme_with_index<kAmin, kArgmin>),
-      making("aten.embedding.default", "aten.index_select", embedding),
-      making("aten.index.Tensor", "aten.index_select", index),
-      making("aten.index_select.default", "aten.index_select", index_select),
+      tensor_row("aten.argsort.default", kArgmin, argsort),
+      tensor_row("aten.argsort.stable", kArgmin, argsort),
+      tensor_row("aten.gather.default", "aten.index_select", gather),
+      tensor_row("aten.sort.default", kArgmin, sort),
+      tensor_row("aten.sort.stable", kArgmin, sort),
+      tensor_row("aten.topk.default", kArgmax, topk),
+      tensor_row("aten.argmax.default", kArgmax, argument_of_extreme<kArgmax>),
+      tensor_row("aten.argmin.default", kArgmin, argument_of_extreme<kArgmin>),
+      tensor_row("aten.max.dim", kArgmax, extreme_with_index<kAmax, kArgmax>),
+      tensor_row("aten.min.dim", kArgmin, extreme_with_index<kAmin, kArgmin>),
+      tensor_row("aten.embedding.default", "aten.index_select", embedding),
+      tensor_row("aten.index.Tensor", "aten.index_select", index),
+      tensor_row("aten.index_select.default", "aten.index_select", index_select),
   };
 }
 

@@ -8,7 +8,7 @@
 
 #include "compiler/compositions/masks.h"
 #include "compiler/frontends/pt2/operators.h"
-#include "compiler/ops/on_constants.h"
+#include "compiler/ops/constant_folding.h"
 
 namespace dtr::pt2 {
 namespace {
@@ -213,12 +213,12 @@ std::vector<Operator> mask_operators() {
       constant("aten.logical_xor.default", logical<kXor>),
       constant("aten.tril.default", triangle<false>),
       constant("aten.triu.default", triangle<true>),
-      making("aten.masked_fill.Scalar", "aten.add.Tensor", masked_fill),
-      making("aten.masked_fill.Tensor", "aten.add.Tensor", masked_fill),
-      making("aten.where.Scalar", "aten.add.Tensor", where),
-      making("aten.where.self", "aten.add.Tensor", where),
-      making("aten.where.ScalarOther", "aten.add.Tensor", where),
-      making("aten.where.ScalarSelf", "aten.add.Tensor", where),
+      tensor_row("aten.masked_fill.Scalar", "aten.add.Tensor", masked_fill),
+      tensor_row("aten.masked_fill.Tensor", "aten.add.Tensor", masked_fill),
+      tensor_row("aten.where.Scalar", "aten.add.Tensor", where),
+      tensor_row("aten.where.self", "aten.add.Tensor", where),
+      tensor_row("aten.where.ScalarOther", "aten.add.Tensor", where),
+      tensor_row("aten.where.ScalarSelf", "aten.add.Tensor", where),
   };
 }
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "compiler/frontends/pt2/importer.h"
-#include "compiler/ops/on_constants.h"
+#include "compiler/ops/constant_folding.h"
 #include "compiler/ops/ops.h"
 #include "device/numerics/requantize.h"
 
@@ -40,7 +40,7 @@ DType promoted_dtype(const Type& a, const Type& b) {
 }  // namespace
 
 NodeImport::NodeImport(Importer& importer, size_t index)
-    : GraphBuilder(importer.program_, importer.program_.forward(),
+    : GraphBuilder(importer.module_, importer.module_.forward(),
                    {.sources = {static_cast<uint32_t>(index)}},
                    std::string(importer.file_.nodes[index].name)),
       importer_(importer),
@@ -57,14 +57,14 @@ tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reaso
 
 tl::unexpected<Diagnostic> NodeImport::unsupported(std::string reason, std::string fix) const {
   return refuse(DiagnosticId::kPt2UnsupportedArgument,
-                fmt::format("{}: {}", program_.sources[index_].target, reason),
+                fmt::format("{}: {}", module_.sources[index_].target, reason),
                 fix.empty() ? "change the model so that it does without" : std::move(fix));
 }
 
 tl::unexpected<Diagnostic> NodeImport::bad_argument(std::string_view name) const {
   return refuse(DiagnosticId::kPt2Invalid,
                 fmt::format("{}: argument `{}` is missing or of an unexpected kind",
-                            program_.sources[index_].target, name),
+                            module_.sources[index_].target, name),
                 "export the model again with PyTorch 2.13");
 }
 
@@ -78,7 +78,7 @@ const Argument* NodeImport::find(std::string_view name) const {
   return nullptr;
 }
 
-Status NodeImport::check_all_read() const {
+Result<void> NodeImport::check_all_read() const {
   // Where memory lies and who computes; a dtype shows in the type of the result, which is compared
   // with that of the file.
   constexpr std::string_view kHarmless[] = {
@@ -273,7 +273,7 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
   if (def == nullptr)
     return refuse(
         DiagnosticId::kPt2UnsupportedOperator,
-        fmt::format("{} needs {}, which is not supported", program_.sources[index_].target, op),
+        fmt::format("{} needs {}, which is not supported", module_.sources[index_].target, op),
         "replace it in the model; `deuteron ops` lists what is supported");
   const auto too_big = [](int64_t number) { return number > kMaxInteger || number < -kMaxInteger; };
   for (const auto& [attribute, value] : attributes) {
@@ -302,11 +302,11 @@ ValueId NodeImport::folded(ValueId result) {
   if (!ops::reads_only_static(graph(), op) || graph().op(op).results.size() != 1 ||
       type(result).quantized() || !ops::worth_storing(graph(), op, kMaxFoldedGrowthBytes))
     return result;
-  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(program_, graph(), op);
+  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(module_, graph(), op);
   const Type of = type(result);
   const std::string name = graph().value(result).name;
   rewriter_.erase(op);
-  return rewriter_.add_constant(of, program_.constants.add(of.dtype, evaluated[0].bytes()), name);
+  return rewriter_.add_constant(of, module_.constants.add(of.dtype, evaluated[0].bytes()), name);
 }
 
 std::optional<DType> NodeImport::stated_dtype() const {
@@ -318,9 +318,9 @@ std::optional<DType> NodeImport::stated_dtype() const {
 ValueId NodeImport::known(ValueId value) {
   const OpId op = graph().producer(value);
   if (!op.valid() || type(value).quantized() || !ops::reads_only_static(graph(), op)) return value;
-  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(program_, graph(), op);
+  const std::vector<Tensor> evaluated = ops::evaluate_on_constants(module_, graph(), op);
   const Tensor& tensor = evaluated.at(graph().value(value).result);
-  return rewriter_.add_constant(type(value), program_.constants.add(tensor.dtype(), tensor.bytes()),
+  return rewriter_.add_constant(type(value), module_.constants.add(tensor.dtype(), tensor.bytes()),
                                 graph().value(value).name);
 }
 
@@ -351,13 +351,13 @@ Result<std::pair<ValueId, ValueId>> NodeImport::pair(std::string_view a, std::st
 
 ValueId NodeImport::add_constant(const Tensor& tensor,
                                  const std::optional<Quantization>& quantization) {
-  const ConstantId id = program_.constants.add(tensor.dtype(), tensor.bytes());
+  const ConstantId id = module_.constants.add(tensor.dtype(), tensor.bytes());
   return rewriter_.add_constant(
       {.dtype = tensor.dtype(), .shape = tensor.shape(), .quantization = quantization}, id,
       fmt::format("{}_codes", node_.name));
 }
 
-Result<ValueId> NodeImport::less_128(ValueId value) {
+Result<ValueId> NodeImport::uint8_constant_to_int8(ValueId value) {
   if (!graph().is_constant(value))
     return unsupported(
         fmt::format("`{}`, an input of the model, is uint8", graph().value(value).name),
@@ -370,7 +370,7 @@ Result<ValueId> NodeImport::less_128(ValueId value) {
   return add_constant(codes);
 }
 
-Status NodeImport::annotate(ValueId value, const Quantization& quantization) {
+Result<void> NodeImport::annotate(ValueId value, const Quantization& quantization) {
   const std::optional<Quantization>& present = type(value).quantization;
   if (!present) {
     rewriter_.set_quantization(value, quantization);
@@ -403,15 +403,15 @@ Result<ValueId> NodeImport::promoted(ValueId value, ValueId like) {
   return constant(type(like).dtype, elements_of(*constant_value(value)), of.shape);
 }
 
-Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
+Result<ValueId> NodeImport::wrap_negative_indices(ValueId indices, int64_t extent) {
   indices = known(indices);
   const Type of = type(indices);
   if (!graph().is_constant(indices) || (of.dtype != DType::kInt64 && of.dtype != DType::kInt32))
     return indices;
-  Tensor tensor = Tensor::copy_of(of.dtype, of.shape,
-                                  program_.constants.bytes(graph().value(indices).constant));
+  Tensor tensor =
+      Tensor::copy_of(of.dtype, of.shape, module_.constants.bytes(graph().value(indices).constant));
   bool negative = false;
-  const auto wrap = [&]<class T>(std::span<T> values) -> Status {
+  const auto wrap = [&]<class T>(std::span<T> values) -> Result<void> {
     for (T& index : values) {
       if (index < -extent || index >= extent)
         return unsupported(fmt::format("index {} of {} elements", index, extent));
@@ -423,7 +423,7 @@ Result<ValueId> NodeImport::from_the_front(ValueId indices, int64_t extent) {
   DTR_TRY(of.dtype == DType::kInt64 ? wrap(tensor.values<int64_t>())
                                     : wrap(tensor.values<int32_t>()));
   if (!negative) return indices;
-  const ConstantId id = program_.constants.add(of.dtype, tensor.bytes());
+  const ConstantId id = module_.constants.add(of.dtype, tensor.bytes());
   return rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
 }
 

@@ -9,23 +9,23 @@ namespace {
 
 using Table = std::unordered_map<std::string_view, Operator>;
 
-Take take_of(const Param& param) {
+ArgumentKind argument_kind(const Param& param) {
   if (param.is_operand()) {
-    if (param.variadic) return Take::kTensors;
-    if (param.optional) return Take::kOptionalTensor;
-    return param.name == "other" ? Take::kTensorOrScalar : Take::kTensor;
+    if (param.variadic) return ArgumentKind::kTensors;
+    if (param.optional) return ArgumentKind::kOptionalTensor;
+    return param.name == "other" ? ArgumentKind::kTensorOrScalar : ArgumentKind::kTensor;
   }
   switch (param.kind) {
     case AttributeKind::kBool:
-      return Take::kBool;
+      return ArgumentKind::kBool;
     case AttributeKind::kInt:
-      return param.name == "dim" ? Take::kDim : Take::kInt;
+      return param.name == "dim" ? ArgumentKind::kDim : ArgumentKind::kInt;
     case AttributeKind::kString:
-      return Take::kString;
+      return ArgumentKind::kString;
     case AttributeKind::kInts:
-      return param.name == "dim" ? Take::kDims : Take::kInts;
+      return param.name == "dim" ? ArgumentKind::kDims : ArgumentKind::kInts;
     default:
-      return Take::kNumber;
+      return ArgumentKind::kNumber;
   }
 }
 
@@ -79,29 +79,29 @@ Result<AttributeValue> read_attribute(NodeImport& node, const ArgumentRule& para
   const auto whole = [&] {
     return param.fallback ? std::optional(static_cast<int64_t>(*param.fallback)) : std::nullopt;
   };
-  switch (param.take) {
-    case Take::kInt: {
+  switch (param.kind) {
+    case ArgumentKind::kInt: {
       DTR_ASSIGN(const int64_t value, node.integer(param.argument, whole()));
       return AttributeValue(value);
     }
-    case Take::kInts: {
+    case ArgumentKind::kInts: {
       DTR_ASSIGN(Ints value, node.ints(param.argument));
       return AttributeValue(std::move(value));
     }
-    case Take::kBool: {
+    case ArgumentKind::kBool: {
       const auto fallback = param.fallback ? std::optional(*param.fallback != 0) : std::nullopt;
       DTR_ASSIGN(const bool value, node.boolean(param.argument, fallback));
       return AttributeValue(value);
     }
-    case Take::kString: {
+    case ArgumentKind::kString: {
       DTR_ASSIGN(const std::string_view value, node.string(param.argument, param.text));
       return AttributeValue(std::string(value));
     }
-    case Take::kDim: {
+    case ArgumentKind::kDim: {
       DTR_ASSIGN(const int64_t value, node.dim(param.argument, rank, whole()));
       return AttributeValue(value);
     }
-    case Take::kDims: {
+    case ArgumentKind::kDims: {
       DTR_ASSIGN(Ints value, node.dims(param.argument, rank));
       return AttributeValue(std::move(value));
     }
@@ -120,7 +120,7 @@ Operator same_as(std::string_view target, std::string_view op) {
   DTR_CHECK(def != nullptr);
   for (const Param& param : def->schema.params()) {
     if (param.own || param.role == Param::Role::kNone) continue;
-    ArgumentRule rule{.argument = param.name, .take = take_of(param)};
+    ArgumentRule rule{.argument = param.name, .kind = argument_kind(param)};
     if (param.has_default && param.kind == AttributeKind::kString) rule.text = param.text;
     if (param.has_default && param.kind != AttributeKind::kString) rule.fallback = param.number;
     row.params.push_back(rule);
@@ -158,25 +158,25 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
   Values operands;
   Attributes attributes;
   for (const ArgumentRule& param : row.params) {
-    switch (param.take) {
-      case Take::kTensor: {
+    switch (param.kind) {
+      case ArgumentKind::kTensor: {
         DTR_ASSIGN(const ValueId value, node.tensor(param.argument));
         operands.push_back(value);
         break;
       }
-      case Take::kOptionalTensor: {
+      case ArgumentKind::kOptionalTensor: {
         DTR_ASSIGN(const ValueId value, node.optional_tensor(param.argument));
         operands.push_back(value);
         break;
       }
-      case Take::kTensorOrScalar: {
+      case ArgumentKind::kTensorOrScalar: {
         DTR_CHECK(!operands.empty());
         DTR_ASSIGN(const ValueId value, node.tensor_or_scalar(param.argument, operands.front()));
         DTR_ASSIGN(const auto both, node.promoted_pair(operands.front(), value));
         operands = {both.first, both.second};
         break;
       }
-      case Take::kTensors: {
+      case ArgumentKind::kTensors: {
         DTR_ASSIGN(operands, node.tensors(param.argument));
         break;
       }

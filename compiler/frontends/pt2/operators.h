@@ -76,14 +76,14 @@ class NodeImport : public GraphBuilder {
   Result<std::pair<ValueId, ValueId>> pair(std::string_view a, std::string_view b);
   // Known indices of an extent with negative ones, which count from the end, made positive. Others
   // are as they are: a program refuses negative ones while it runs.
-  Result<ValueId> from_the_front(ValueId indices, int64_t extent);
-  // A constant with these elements. `less_128` gives a constant of uint8 as one of int8, each
-  // element less 128.
+  Result<ValueId> wrap_negative_indices(ValueId indices, int64_t extent);
+  // A constant with these elements. `uint8_constant_to_int8` gives a constant of uint8 as one of
+  // int8, each element less 128.
   ValueId add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization = {});
-  Result<ValueId> less_128(ValueId value);
+  Result<ValueId> uint8_constant_to_int8(ValueId value);
   // Gives an integer value its quantization. Errors: kPt2QuantizationConflict if it has another
   // one.
-  Status annotate(ValueId value, const Quantization& quantization);
+  Result<void> annotate(ValueId value, const Quantization& quantization);
   using GraphBuilder::constant_elements;
   // The elements of an argument that is a constant.
   Result<std::vector<double>> constant_elements(std::string_view name);
@@ -91,7 +91,7 @@ class NodeImport : public GraphBuilder {
   Result<ValueId> transposed(ValueId matrix);
 
   // Refuses a node with an argument that nobody asked for: it may change what the operator means.
-  Status check_all_read() const;
+  Result<void> check_all_read() const;
 
   tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const override;
   tl::unexpected<Diagnostic> refuse(DiagnosticId id, std::string reason, std::string fix) const;
@@ -109,7 +109,7 @@ class NodeImport : public GraphBuilder {
 };
 
 // How an argument of the node becomes an operand or attribute.
-enum class Take : uint8_t {
+enum class ArgumentKind : uint8_t {
   kTensor,
   kOptionalTensor,
   kTensorOrScalar,
@@ -125,7 +125,7 @@ enum class Take : uint8_t {
 
 struct ArgumentRule {
   std::string_view argument;  // also the name of the attribute
-  Take take = Take::kTensor;
+  ArgumentKind kind = ArgumentKind::kTensor;
   std::optional<double> fallback =
       {};  // of kInt, kNumber, kBool, kDim; without it the argument must be there
   std::optional<std::string_view> text = {};  // the fallback of kString
@@ -142,12 +142,12 @@ struct Operator {
 
 // Rows of operators that bring a function: `moving` gives a view of its first tensor's memory in
 // PyTorch, `making` a tensor of its own.
-inline Operator moving(std::string_view target, std::string_view op,
-                       Result<Values> (*build)(NodeImport&)) {
+inline Operator view_row(std::string_view target, std::string_view op,
+                         Result<Values> (*build)(NodeImport&)) {
   return {.target = target, .op = op, .build = build, .aliases = true};
 }
-inline Operator making(std::string_view target, std::string_view op,
-                       Result<Values> (*build)(NodeImport&)) {
+inline Operator tensor_row(std::string_view target, std::string_view op,
+                           Result<Values> (*build)(NodeImport&)) {
   return {.target = target, .op = op, .build = build};
 }
 
@@ -169,7 +169,7 @@ Result<Values> import_operator(NodeImport& node, const Operator& row);
 
 // For a node that takes a part of its first tensor (slice, select): that tensor with `part` in
 // place of what the node takes. nullopt for any other node.
-Result<std::optional<ValueId>> put_back(NodeImport& node, ValueId part);
+Result<std::optional<ValueId>> scatter_into_view_source(NodeImport& node, ValueId part);
 
 // The rows, by family.
 std::vector<Operator> convolution_operators();

@@ -212,12 +212,15 @@ Result<Values> adaptive_pool_in_space(NodeImport& node) {
 
 std::vector<Operator> pooling_operators() {
   return {
-      making("aten.adaptive_avg_pool3d.default", "aten.avg_pool2d", adaptive_pool_in_space<false>),
-      making("aten._adaptive_avg_pool3d.default", "aten.avg_pool2d", adaptive_pool_in_space<false>),
-      making("aten.adaptive_max_pool3d.default", "aten.max_pool2d", adaptive_pool_in_space<true>),
-      making("aten.avg_pool3d.default", "aten.avg_pool2d", avg_pool_in_space),
-      making("aten.max_pool3d.default", "aten.max_pool2d", max_pool_in_space),
-      making("aten.max_pool3d_with_indices.default", "aten.max_pool2d", max_pool_in_space),
+      tensor_row("aten.adaptive_avg_pool3d.default", "aten.avg_pool2d",
+                 adaptive_pool_in_space<false>),
+      tensor_row("aten._adaptive_avg_pool3d.default", "aten.avg_pool2d",
+                 adaptive_pool_in_space<false>),
+      tensor_row("aten.adaptive_max_pool3d.default", "aten.max_pool2d",
+                 adaptive_pool_in_space<true>),
+      tensor_row("aten.avg_pool3d.default", "aten.avg_pool2d", avg_pool_in_space),
+      tensor_row("aten.max_pool3d.default", "aten.max_pool2d", max_pool_in_space),
+      tensor_row("aten.max_pool3d_with_indices.default", "aten.max_pool2d", max_pool_in_space),
       {.target = "aten.max_pool1d.default", .op = "aten.max_pool2d", .build = max_pool<1>},
       {.target = "aten.max_pool2d.default", .op = "aten.max_pool2d", .build = max_pool<2>},
       {.target = "aten.max_pool2d_with_indices.default",

@@ -15,12 +15,12 @@ namespace dtr::pt2 {
 // dequantize as explicit ops, one source operator a node of the file. Weights stay in the contents
 // of the file, which the program keeps. Errors: ids pt2-*, zip-*, file-not-found, each with the
 // node, its module path and its source line where there is one.
-Result<Program> read_pt2(const std::string& path);
+Result<Module> read_pt2(const std::string& path);
 // The same of a file that is in memory already; `path` names it in messages.
-Result<Program> read_pt2(FileContents file, const std::string& path);
+Result<Module> read_pt2(FileContents file, const std::string& path);
 
 // The same from memory, which must outlive the program; `file` names it in messages.
-Result<Program> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
-                          ZipLimits limits = {});
+Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
+                         ZipLimits limits = {});
 
 }  // namespace dtr::pt2

@@ -72,7 +72,7 @@ Result<Quantization> complete(NodeImport& node, Quantization quantization, Range
 }
 
 // The same real values in int8, where they were in uint8.
-Quantization less_128(Quantization quantization) {
+Quantization uint8_to_int8(Quantization quantization) {
   for (int32_t& zero_point : quantization.zero_points) zero_point -= 128;
   quantization.qmin -= 128;
   quantization.qmax -= 128;
@@ -139,7 +139,7 @@ Result<Values> quantize(NodeImport& node) {
   DTR_ASSIGN(const Quantization quantization, per_tensor(node, range));
   DTR_ASSIGN(const ValueId result,
              node.emit("quantize", {x}, {},
-                       dtype == DType::kUint8 ? less_128(quantization) : quantization));
+                       dtype == DType::kUint8 ? uint8_to_int8(quantization) : quantization));
   return Values{result};
 }
 
@@ -155,7 +155,7 @@ Result<Values> dequantize(NodeImport& node, bool by_channel) {
   if (shifted ? !is_shifted && held != DType::kUint8 : held != dtype)
     return node.unsupported(fmt::format("a value of {} is read as {}", name(held), name(dtype)));
   if (shifted && !is_shifted) {
-    DTR_ASSIGN(x, node.less_128(x));
+    DTR_ASSIGN(x, node.uint8_constant_to_int8(x));
   }
   DTR_ASSIGN(const auto output, node.dtype("out_dtype"));
   if (output && *output != DType::kFloat32)
@@ -168,7 +168,7 @@ Result<Values> dequantize(NodeImport& node, bool by_channel) {
   } else {
     DTR_ASSIGN(quantization, per_tensor(node, range));
   }
-  DTR_TRY(node.annotate(x, shifted ? less_128(quantization) : quantization));
+  DTR_TRY(node.annotate(x, shifted ? uint8_to_int8(quantization) : quantization));
   DTR_ASSIGN(const ValueId result, node.emit("dequantize", {x}));
   return Values{result};
 }
@@ -201,7 +201,7 @@ Tensor codes_of(const Tensor& x, const Quantization& quantization) {
 // quantize and dequantize of `x` (constants right away) in a quantization whose codes lie in int8
 // or uint8.
 Result<Values> through_codes(NodeImport& node, ValueId x, Quantization quantization) {
-  if (quantization.qmax > 127) quantization = less_128(std::move(quantization));
+  if (quantization.qmax > 127) quantization = uint8_to_int8(std::move(quantization));
   if (node.type(x).dtype != DType::kFloat32)
     return node.unsupported(fmt::format("fake quantization of {}", name(node.type(x).dtype)),
                             "quantize float32 values");
@@ -312,10 +312,11 @@ Result<Values> dynamic_range(NodeImport& node) {
 
 std::vector<Operator> quantization_operators() {
   return {
-      making("quantized_decomposed.choose_qparams.tensor", "", dynamic_range),
-      making("quantized_decomposed.choose_qparams_symmetric.tensor", "", dynamic_range),
-      making("quantized_decomposed.choose_qparams_per_token_asymmetric.default", "", dynamic_range),
-      making("torchao.choose_qparams_affine.default", "", dynamic_range),
+      tensor_row("quantized_decomposed.choose_qparams.tensor", "", dynamic_range),
+      tensor_row("quantized_decomposed.choose_qparams_symmetric.tensor", "", dynamic_range),
+      tensor_row("quantized_decomposed.choose_qparams_per_token_asymmetric.default", "",
+                 dynamic_range),
+      tensor_row("torchao.choose_qparams_affine.default", "", dynamic_range),
       {.target = "quantized_decomposed.quantize_per_tensor.default",
        .op = "quantize",
        .build = quantize},
@@ -331,13 +332,14 @@ std::vector<Operator> quantization_operators() {
       {.target = "quantized_decomposed.dequantize_per_channel.default",
        .op = "dequantize",
        .build = dequantize_per_channel},
-      making("aten.fake_quantize_per_tensor_affine.default", "quantize", fake_quantize_per_tensor),
-      making("aten.fake_quantize_per_tensor_affine.tensor_qparams", "quantize",
-             fake_quantize_per_tensor),
-      making("aten.fake_quantize_per_channel_affine.default", "quantize",
-             fake_quantize_per_channel),
-      making("aten.fused_moving_avg_obs_fake_quant.default", "quantize",
-             fake_quantize_moving_average),
+      tensor_row("aten.fake_quantize_per_tensor_affine.default", "quantize",
+                 fake_quantize_per_tensor),
+      tensor_row("aten.fake_quantize_per_tensor_affine.tensor_qparams", "quantize",
+                 fake_quantize_per_tensor),
+      tensor_row("aten.fake_quantize_per_channel_affine.default", "quantize",
+                 fake_quantize_per_channel),
+      tensor_row("aten.fused_moving_avg_obs_fake_quant.default", "quantize",
+                 fake_quantize_moving_average),
   };
 }
 

@@ -140,14 +140,14 @@ Result<Values> cell(NodeImport& node) {
 
 std::vector<Operator> recurrent_operators() {
   return {
-      making("aten.gru.input", "aten.linear", recurrent<Cell::kGru>),
-      making("aten.gru_cell.default", "aten.linear", cell<Cell::kGru>),
-      making("aten.lstm.input", "aten.linear", recurrent<Cell::kLstm>),
-      making("aten.lstm_cell.default", "aten.linear", cell<Cell::kLstm>),
-      making("aten.rnn_relu.input", "aten.linear", recurrent<Cell::kRelu>),
-      making("aten.rnn_relu_cell.default", "aten.linear", cell<Cell::kRelu>),
-      making("aten.rnn_tanh.input", "aten.linear", recurrent<Cell::kTanh>),
-      making("aten.rnn_tanh_cell.default", "aten.linear", cell<Cell::kTanh>),
+      tensor_row("aten.gru.input", "aten.linear", recurrent<Cell::kGru>),
+      tensor_row("aten.gru_cell.default", "aten.linear", cell<Cell::kGru>),
+      tensor_row("aten.lstm.input", "aten.linear", recurrent<Cell::kLstm>),
+      tensor_row("aten.lstm_cell.default", "aten.linear", cell<Cell::kLstm>),
+      tensor_row("aten.rnn_relu.input", "aten.linear", recurrent<Cell::kRelu>),
+      tensor_row("aten.rnn_relu_cell.default", "aten.linear", cell<Cell::kRelu>),
+      tensor_row("aten.rnn_tanh.input", "aten.linear", recurrent<Cell::kTanh>),
+      tensor_row("aten.rnn_tanh_cell.default", "aten.linear", cell<Cell::kTanh>),
   };
 }
 

@@ -3,7 +3,7 @@
 
 #include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
-#include "compiler/ops/on_constants.h"
+#include "compiler/ops/constant_folding.h"
 
 namespace dtr::pt2 {
 
@@ -109,9 +109,10 @@ Result<Values> spread(NodeImport& node) {
 
 std::vector<Operator> reduction_operators() {
   const auto reduction = [](std::string_view target, std::string_view op) -> Operator {
-    return {.target = target,
-            .op = op,
-            .params = {{"self"}, {"dim", Take::kDims}, {"keepdim", Take::kBool, 0}}};
+    return {
+        .target = target,
+        .op = op,
+        .params = {{"self"}, {"dim", ArgumentKind::kDims}, {"keepdim", ArgumentKind::kBool, 0}}};
   };
   return {
       Operator{.target = "aten.mean.dim", .op = kMean, .build = in_own_dtype<kMean>},
@@ -122,25 +123,25 @@ std::vector<Operator> reduction_operators() {
       reduction("aten.amin.default", "aten.amin"),
       reduction("aten.max.default", "aten.amax"),
       reduction("aten.min.default", "aten.amin"),
-      making("aten.all.default", kAll, of_truth<kAll>),
-      making("aten.all.dim", kAll, of_truth<kAll>),
-      making("aten.all.dims", kAll, of_truth<kAll>),
-      making("aten.any.default", kAny, of_truth<kAny>),
-      making("aten.any.dim", kAny, of_truth<kAny>),
-      making("aten.any.dims", kAny, of_truth<kAny>),
-      making("aten.prod.default", "aten.mul.Tensor", product),
-      making("aten.prod.dim_int", "aten.mul.Tensor", product),
-      making("aten.cumsum.default", "aten.linear", cumulative_sum),
-      making("aten.logsumexp.default", "aten.add.Tensor", log_sum_exp),
-      making("aten.std.correction", kMean, spread<true, false>),
-      making("aten.std.default", kMean, spread<true, false>),
-      making("aten.std.dim", kMean, spread<true, false>),
-      making("aten.std_mean.correction", kMean, spread<true, true>),
-      making("aten.var.correction", kMean, spread<false, false>),
-      making("aten.var.default", kMean, spread<false, false>),
-      making("aten.var.dim", kMean, spread<false, false>),
-      making("aten.var_mean.correction", kMean, spread<false, true>),
-      making("aten.var_mean.dim", kMean, spread<false, true>),
+      tensor_row("aten.all.default", kAll, of_truth<kAll>),
+      tensor_row("aten.all.dim", kAll, of_truth<kAll>),
+      tensor_row("aten.all.dims", kAll, of_truth<kAll>),
+      tensor_row("aten.any.default", kAny, of_truth<kAny>),
+      tensor_row("aten.any.dim", kAny, of_truth<kAny>),
+      tensor_row("aten.any.dims", kAny, of_truth<kAny>),
+      tensor_row("aten.prod.default", "aten.mul.Tensor", product),
+      tensor_row("aten.prod.dim_int", "aten.mul.Tensor", product),
+      tensor_row("aten.cumsum.default", "aten.linear", cumulative_sum),
+      tensor_row("aten.logsumexp.default", "aten.add.Tensor", log_sum_exp),
+      tensor_row("aten.std.correction", kMean, spread<true, false>),
+      tensor_row("aten.std.default", kMean, spread<true, false>),
+      tensor_row("aten.std.dim", kMean, spread<true, false>),
+      tensor_row("aten.std_mean.correction", kMean, spread<true, true>),
+      tensor_row("aten.var.correction", kMean, spread<false, false>),
+      tensor_row("aten.var.default", kMean, spread<false, false>),
+      tensor_row("aten.var.dim", kMean, spread<false, false>),
+      tensor_row("aten.var_mean.correction", kMean, spread<false, true>),
+      tensor_row("aten.var_mean.dim", kMean, spread<false, true>),
   };
 }
 

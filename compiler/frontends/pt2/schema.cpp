@@ -50,12 +50,12 @@ class Reader {
  public:
   explicit Reader(const Place& place) : place_(place) {}
 
-  Status status() const {
+  Result<void> status() const {
     if (problem_.empty()) return {};
     return fail(DiagnosticId::kPt2Invalid, problem_,
                 "export the model again with torch.export.save", place_);
   }
-  void broken(std::string what) {
+  void malformed(std::string what) {
     if (problem_.empty()) problem_ = std::move(what);
   }
 
@@ -63,7 +63,7 @@ class Reader {
     dom::element value;
     if (!good()) return value;  // `of` may be unset
     if (of.at_key(key).get(value) != simdjson::SUCCESS)
-      broken(fmt::format("field `{}` is missing", key));
+      malformed(fmt::format("field `{}` is missing", key));
     return value;
   }
   static std::optional<dom::element> optional(dom::element of, std::string_view key) {
@@ -109,7 +109,7 @@ class Reader {
     const dom::object fields = object(value, what);
     if (!problem_.empty()) return {};
     for (const dom::key_value_pair entry : fields) return {entry.key, entry.value};
-    broken(fmt::format("`{}` is empty", what));
+    malformed(fmt::format("`{}` is empty", what));
     return {};
   }
   bool good() const { return problem_.empty(); }
@@ -120,7 +120,7 @@ class Reader {
     T result{};
     if (!good()) return result;  // `value` may be unset
     if (value.get(result) != simdjson::SUCCESS)
-      broken(fmt::format("`{}` is not {}", what, expected));
+      malformed(fmt::format("`{}` is not {}", what, expected));
     return result;
   }
 
@@ -144,7 +144,7 @@ int64_t read_size(Reader& in, dom::element value, TensorMeta& meta) {
     if (meta.symbol.empty()) meta.symbol = expression.empty() ? "?" : expression;
     return 1;
   }
-  in.broken(fmt::format("size of the unknown kind `{}`", tag));
+  in.malformed(fmt::format("size of the unknown kind `{}`", tag));
   return 0;
 }
 
@@ -172,7 +172,7 @@ TensorMeta read_meta(Reader& in, dom::element value) {
   if (!in.good()) return meta;
   if (meta.sizes.size() != meta.strides.size() || meta.sizes.size() > 64 ||
       !checked_element_count(meta.sizes))
-    in.broken(fmt::format("impossible shape {}", to_string(meta.sizes)));
+    in.malformed(fmt::format("impossible shape {}", to_string(meta.sizes)));
   return meta;
 }
 
@@ -370,7 +370,7 @@ Result<dom::element> parse_json(JsonText& text, std::string_view json, const Pla
   return document;
 }
 
-Status read_graph(Reader& in, dom::element module, ExportedProgram& program) {
+Result<void> read_graph(Reader& in, dom::element module, ExportedProgram& program) {
   const dom::element graph = in.field(module, "graph");
   DTR_TRY(in.status());
   const dom::object tensors = in.object(in.field(graph, "tensor_values"), "tensor_values");
@@ -378,7 +378,7 @@ Status read_graph(Reader& in, dom::element module, ExportedProgram& program) {
   program.tensors.reserve(tensors.size());
   for (const dom::key_value_pair entry : tensors) {
     if (!program.tensors.emplace(entry.key, read_meta(in, entry.value)).second)
-      in.broken(fmt::format("two tensors are named `{}`", entry.key));
+      in.malformed(fmt::format("two tensors are named `{}`", entry.key));
     DTR_TRY(in.status());
   }
   const dom::element nodes = in.field(graph, "nodes");
@@ -420,7 +420,7 @@ std::string_view scalar_type_name(int scalar_type) {
   return found == nullptr ? "unknown" : found->name;
 }
 
-Result<ExportedProgram> parse_program(std::string_view json, const Place& place) {
+Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place) {
   ExportedProgram program;
   DTR_ASSIGN(const dom::element document, parse_json(program.text, json, place));
   Reader in(place);

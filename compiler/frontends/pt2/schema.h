@@ -114,7 +114,7 @@ struct PayloadTable {
 };
 
 // Errors: kPt2Invalid, kPt2Version. `place` names file and archive member.
-Result<ExportedProgram> parse_program(std::string_view json, const Place& place);
+Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place);
 Result<PayloadTable> parse_payloads(std::string_view json, const Place& place);
 
 }  // namespace dtr::pt2

@@ -54,8 +54,8 @@ std::vector<std::byte> permute(std::span<const std::byte> bytes, const Shape& sh
 
 Import empty_import(const ModelFile& file, const std::string& name) {
   Import import;
-  import.program.file = name;
-  import.program.graphs.resize(1);
+  import.module.file = name;
+  import.module.graphs.resize(1);
   import.values.resize(file.tensors.size());
   return import;
 }
@@ -90,7 +90,7 @@ Importer::Importer(const ModelFile& file, const std::string& name, bool kept)
     : file_(file),
       kept_(kept),
       import_(empty_import(file, name)),
-      rewriter_(import_.program.graphs[0]) {}
+      rewriter_(import_.module.graphs[0]) {}
 
 Result<Import> Importer::run() && {
   DTR_TRY(check_operators());
@@ -100,7 +100,7 @@ Result<Import> Importer::run() && {
   return std::move(import_);
 }
 
-Status Importer::check_operators() const {
+Result<void> Importer::check_operators() const {
   if (file_.subgraphs != 1)
     return fail(
         DiagnosticId::kTfliteUnsupportedOperator,
@@ -118,7 +118,7 @@ Status Importer::check_operators() const {
       "Replace them before the export.", place({}));
 }
 
-Status Importer::add_inputs() {
+Result<void> Importer::add_inputs() {
   for (const int32_t index : file_.inputs) {
     const TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
     ValueId& value = import_.values[static_cast<size_t>(index)];
@@ -132,7 +132,7 @@ Status Importer::add_inputs() {
   return {};
 }
 
-Status Importer::convert(const OperatorInfo& op) {
+Result<void> Importer::convert(const OperatorInfo& op) {
   op_ = &op;
   const OperatorDef& def = *find_operator(op.code);
   if (op.outputs.empty() || (op.outputs.size() != 1 && def.convert_several == nullptr))
@@ -145,8 +145,8 @@ Status Importer::convert(const OperatorInfo& op) {
     if (import_.values[static_cast<size_t>(op.outputs[i])].valid() || output(i).constant())
       return invalid(
           "its output is an input of the model, a constant, or made by another operator too");
-  origin_ = {.sources = {static_cast<uint32_t>(import_.program.sources.size())}};
-  import_.program.sources.push_back({.name = output().name, .target = op.name});
+  origin_ = {.sources = {static_cast<uint32_t>(import_.module.sources.size())}};
+  import_.module.sources.push_back({.name = output().name, .target = op.name});
 
   std::vector<ValueId> results;
   if (def.convert_several != nullptr) {
@@ -161,7 +161,7 @@ Status Importer::convert(const OperatorInfo& op) {
   return {};
 }
 
-Status Importer::define(size_t index, ValueId result) {
+Result<void> Importer::define(size_t index, ValueId result) {
   DTR_ASSIGN(const Type expected,
              type_of(output(index), logical_dims(output(index).shape.size()), -1));
   const Type& actual = rewriter_.graph().type(result);
@@ -183,7 +183,7 @@ Result<int64_t> Importer::logical_axis(int64_t axis, size_t rank) const {
       logical_dim(static_cast<size_t>(axis < 0 ? axis + signed_rank : axis), rank));
 }
 
-Status Importer::finish() {
+Result<void> Importer::finish() {
   std::vector<ValueId> outputs;
   for (const int32_t index : file_.outputs) {
     const ValueId value = import_.values[static_cast<size_t>(index)];
@@ -197,10 +197,10 @@ Status Importer::finish() {
   for (size_t i = 0; i < outputs.size(); ++i)
     if (rewriter_.graph().type(outputs[i]).rank() == 4)
       rewriter_.set_output_layout(i, Layout::kChannelsLast);
-  if (Status verified = verify(import_.program); !verified) {
+  if (Result<void> verified = verify(import_.module); !verified) {
     Diagnostic diagnostic = std::move(verified).error();
     diagnostic.id = DiagnosticId::kTfliteInvalid;
-    diagnostic.place.file = import_.program.file;
+    diagnostic.place.file = import_.module.file;
     return tl::unexpected<Diagnostic>(std::move(diagnostic));
   }
   return {};
@@ -257,7 +257,7 @@ Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, in
     return unsupported(
         fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
   DTR_ASSIGN(Type type, type_of(of, dims, axis));
-  ConstantPool& pool = import_.program.constants;
+  ConstantPool& pool = import_.module.constants;
   ConstantId id;
   if (!is_identity(dims)) {
     id = pool.add(type.dtype, permute(of.data, of.shape, dims, byte_size(type.dtype)));
@@ -322,7 +322,7 @@ Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands
 }
 
 Importer::Builder::Builder(Importer& importer)
-    : GraphBuilder(importer.import_.program, importer.import_.program.forward(), importer.origin_,
+    : GraphBuilder(importer.import_.module, importer.import_.module.forward(), importer.origin_,
                    importer.output().name),
       importer_(importer) {
   result_name_ = importer.output().name + "_moved";
@@ -396,7 +396,7 @@ namespace {
 Result<Import> import_contents(FileContents contents, const std::string& path) {
   DTR_ASSIGN(const ModelFile model, ModelFile::open(contents.bytes(), path));
   DTR_ASSIGN(Import import, Importer(model, path, true).run());
-  import.program.constants.keep(std::move(contents));
+  import.module.constants.keep(std::move(contents));
   return import;
 }
 
@@ -407,14 +407,14 @@ Result<Import> import_tflite(const std::string& path) {
   return import_contents(std::move(contents), path);
 }
 
-Result<Program> read_tflite(FileContents file, const std::string& path) {
+Result<Module> read_tflite(FileContents file, const std::string& path) {
   DTR_ASSIGN(Import import, import_contents(std::move(file), path));
-  return std::move(import.program);
+  return std::move(import.module);
 }
 
-Result<Program> read_tflite(const std::string& path) {
+Result<Module> read_tflite(const std::string& path) {
   DTR_ASSIGN(Import import, import_tflite(path));
-  return std::move(import.program);
+  return std::move(import.module);
 }
 
 }  // namespace dtr::tflite

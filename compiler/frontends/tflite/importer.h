@@ -80,14 +80,14 @@ class Importer {
   tl::unexpected<Diagnostic> unsupported(std::string reason) const;
 
  private:
-  Status check_operators() const;
-  Status add_inputs();
-  Status convert(const OperatorInfo& op);
-  Status define(size_t index, ValueId result);
-  Status finish();
+  Result<void> check_operators() const;
+  Result<void> add_inputs();
+  Result<void> convert(const OperatorInfo& op);
+  Result<void> define(size_t index, ValueId result);
+  Result<void> finish();
   Result<Type> type_of(const TensorInfo& tensor, const Ints& dims, int axis) const;
   Place place(std::string node) const {
-    return {.file = import_.program.file, .node = std::move(node)};
+    return {.file = import_.module.file, .node = std::move(node)};
   }
 
   const ModelFile& file_;

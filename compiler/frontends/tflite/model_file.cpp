@@ -41,7 +41,7 @@ struct Reader {
   // data any number of times; without a limit a small file could ask for absurd memory.
   size_t budget;
 
-  Status spend(size_t bytes) {
+  Result<void> spend(size_t bytes) {
     if (bytes > budget) return invalid("the same data are referred to absurdly often");
     budget -= bytes;
     return {};
@@ -68,7 +68,7 @@ struct Reader {
     return std::as_bytes(std::span(buffer.data()->data(), buffer.data()->size()));
   }
 
-  Status quantization(const fb::QuantizationParameters* from, TensorInfo& tensor) {
+  Result<void> quantization(const fb::QuantizationParameters* from, TensorInfo& tensor) {
     if (from == nullptr || from->scale() == nullptr || from->scale()->size() == 0) return {};
     const size_t count = from->scale()->size();
     DTR_TRY(spend(count * sizeof(float)));

@@ -84,7 +84,7 @@ Result<ValueId> convolution(Importer& importer, OptionsType type, const Ints& we
 }
 
 // Input channels and weight of a convolution; both have 4 dimensions, none of them 0.
-Status check_convolution(const Importer& importer) {
+Result<void> check_convolution(const Importer& importer) {
   for (const size_t operand : {size_t{0}, size_t{1}}) {
     const Shape& shape = importer.tensor(operand).shape;
     if (shape.size() != 4 || std::ranges::any_of(shape, [](int64_t extent) { return extent < 1; }))

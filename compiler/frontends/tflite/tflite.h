@@ -16,16 +16,16 @@ namespace dtr::tflite {
 // program their logical shape is NCHW (weights: OIHW), inputs and outputs of rank 4 have layout
 // channels_last. Everything else keeps its order of dimensions.
 struct Import {
-  Program program;
+  Module module;
   std::vector<ValueId> values;  // by tensor index of the first subgraph; invalid for tensors that
                                 // no value stands for
 };
 
 // Values are named after tensors. One source operator an operator of the file. Errors:
 // file-not-found and ids tflite-*, each with the tensor or operator that is at fault.
-Result<Program> read_tflite(const std::string& path);
+Result<Module> read_tflite(const std::string& path);
 // The same of a file that is in memory already; `path` names it in messages.
-Result<Program> read_tflite(FileContents file, const std::string& path);
+Result<Module> read_tflite(FileContents file, const std::string& path);
 Result<Import> import_tflite(const std::string& path);
 
 // The same from memory, which must outlive nothing: constants are copied. `file` names it in

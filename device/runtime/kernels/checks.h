@@ -19,7 +19,7 @@ inline bool is_empty(const Tensor& tensor) {
 }
 
 // Whether two pieces of memory share no byte.
-inline bool is_apart(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
+inline bool is_disjoint(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(a), from = reinterpret_cast<uintptr_t>(b);
   if (a_bytes == 0 || b_bytes == 0) return true;
   return from >= begin ? from - begin >= static_cast<uintptr_t>(a_bytes)
@@ -27,8 +27,9 @@ inline bool is_apart(const void* a, int64_t a_bytes, const void* b, int64_t b_by
 }
 // Of a tensor that may not be written: it lies in the program, in a tensor file or with the caller,
 // in no memory of the plan.
-inline bool is_apart(const Tensor& read, const void* written, int64_t bytes) {
-  return !read.writable || is_apart(read.data, static_cast<int64_t>(read.bytes()), written, bytes);
+inline bool is_disjoint(const Tensor& read, const void* written, int64_t bytes) {
+  return !read.writable ||
+         is_disjoint(read.data, static_cast<int64_t>(read.bytes()), written, bytes);
 }
 
 // Whether it has exactly that many bytes and, if there are any, int32 may be stored in it.

@@ -110,7 +110,7 @@ void emit_accumulation(Builder& builder, const Group& group, const Accumulation&
   std::vector<numerics::Requantization> rescale;
   for (size_t c = first; c < first + count; ++c) rescale.push_back(stages[c].by);
   std::span<const int32_t> bias =
-      view->has(2) ? builder.program()
+      view->has(2) ? builder.module()
                          .constants.values<int32_t>(graph.value(op.operands[2]).constant)
                          .subspan(first, count)
                    : std::span<const int32_t>{};

@@ -48,55 +48,56 @@ void set_loops(npu::Binary& binary, std::span<const JointLoop> loops) {
 
 // Loops over operands that lie in these orders (of their own shapes), writing `order`; nullopt if
 // the machine has not enough of them.
-std::optional<std::vector<JointLoop>> loops_of(const OpView& view, const Order& a, const Order& b,
-                                               const Order& order) {
+std::optional<std::vector<JointLoop>> loops_of(const OpView& view, const StridedLayout& a,
+                                               const StridedLayout& b,
+                                               const StridedLayout& layout) {
   const Shape& shape = view.result().shape;
-  const auto spread_a = broadcast_order(a, view.operand(0).shape, shape);
-  const auto spread_b = broadcast_order(b, view.operand(1).shape, shape);
+  const auto spread_a = broadcast_layout(a, view.operand(0).shape, shape);
+  const auto spread_b = broadcast_layout(b, view.operand(1).shape, shape);
   if (!spread_a || !spread_b) return std::nullopt;
-  const Order orders[] = {*spread_a, *spread_b, order};
-  auto loops = joint_loops(orders);
+  const StridedLayout layouts[] = {*spread_a, *spread_b, layout};
+  auto loops = joint_loops(layouts);
   return loops && loops->size() <= npu::kMoveRank ? std::move(loops) : std::nullopt;
 }
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   npu::Binary binary =
       npu::dense_binary(npu::BinaryKind::kAdd, static_cast<uint32_t>(view.result().elements()));
-  const auto loops = loops_of(view, contiguous_order(view.operand(0).elements()),
-                              contiguous_order(view.operand(1).elements()),
-                              contiguous_order(view.result().elements()));
+  const auto loops = loops_of(view, contiguous_layout(view.operand(0).elements()),
+                              contiguous_layout(view.operand(1).elements()),
+                              contiguous_layout(view.result().elements()));
   if (loops) set_loops(binary, *loops);
   return binary;
 }
 
 // The order of the result: that of the first computed operand of its shape, else channels-last if
 // one of its rank lies so.
-Order order_of_result(const Builder& builder, const Op& op, const Type& result) {
+StridedLayout result_layout(const Builder& builder, const Op& op, const Type& result) {
   const Graph& graph = builder.graph();
   for (const ValueId operand : op.operands)
     if (!graph.is_constant(operand) && graph.type(operand).shape == result.shape)
-      return builder.order(operand);
+      return builder.dense_layout_of(operand);
   for (const ValueId operand : op.operands) {
     const Shape& shape = graph.type(operand).shape;
     if (!graph.is_constant(operand) && shape.size() == result.rank() &&
-        builder.order(operand) == order_of(shape, Layout::kChannelsLast))
-      return order_of(result.shape, Layout::kChannelsLast);
+        builder.dense_layout_of(operand) == strided_layout(shape, Layout::kChannelsLast))
+      return strided_layout(result.shape, Layout::kChannelsLast);
   }
-  return contiguous_order(result.elements());
+  return contiguous_layout(result.elements());
 }
 
 // How an operand is to be read: a computed one as it lies, a constant with its dimensions as in the
 // result.
-Order order_of_operand(const Builder& builder, ValueId operand, const Type& result,
-                       const Order& order) {
+StridedLayout operand_layout(const Builder& builder, ValueId operand, const Type& result,
+                             const StridedLayout& layout) {
   const Type& type = builder.graph().type(operand);
-  if (!builder.graph().is_constant(operand)) return builder.lies(operand);
-  if (type.shape == result.shape) return compacted(order);
+  if (!builder.graph().is_constant(operand)) return builder.layout_of(operand);
+  if (type.shape == result.shape) return compacted(layout);
   Shape padded = type.shape;
   padded.insert(padded.begin(), result.rank() - padded.size(), 1);
-  return order == order_of(result.shape, Layout::kChannelsLast)
-             ? order_of(padded, Layout::kChannelsLast)
-             : contiguous_order(type.elements());
+  return layout == strided_layout(result.shape, Layout::kChannelsLast)
+             ? strided_layout(padded, Layout::kChannelsLast)
+             : contiguous_layout(type.elements());
 }
 
 void lower(Builder& builder, const Group& group) {
@@ -105,21 +106,21 @@ void lower(Builder& builder, const Group& group) {
   const BoundOpView view(graph, group.head);
   const Type& result = view->result();
   const ValueId y = graph.op(group.root()).results[0];
-  const Order own = order_of_result(builder, op, result);
-  std::array<Order, 2> orders;
-  Order order;
+  const StridedLayout own = result_layout(builder, op, result);
+  std::array<StridedLayout, 2> layouts;
+  StridedLayout layout;
   std::optional<std::vector<JointLoop>> loops;
-  for (const Order& candidate : {builder.order_to_write(y, own, op.operands), own}) {
-    order = candidate;
+  for (const StridedLayout& candidate : {builder.layout_to_write(y, own, op.operands), own}) {
+    layout = candidate;
     for (size_t i = 0; i < 2; ++i)
-      orders[i] = order_of_operand(builder, op.operands[i], result, order);
-    loops = loops_of(*view, orders[0], orders[1], order);
+      layouts[i] = operand_layout(builder, op.operands[i], result, layout);
+    loops = loops_of(*view, layouts[0], layouts[1], layout);
     if (loops) break;
   }
   if (!loops) {  // digits of earlier views do not fit each other
-    order = contiguous_order(result.elements());
-    for (size_t i = 0; i < 2; ++i) orders[i] = contiguous_order(view->operand(i).elements());
-    loops = loops_of(*view, orders[0], orders[1], order);
+    layout = contiguous_layout(result.elements());
+    for (size_t i = 0; i < 2; ++i) layouts[i] = contiguous_layout(view->operand(i).elements());
+    loops = loops_of(*view, layouts[0], layouts[1], layout);
   }
   const numerics::BinaryParameters function = *ops::binary_parameters(*view);
   // NXP's converter lists an activation behind an addition as a call of its own.
@@ -129,10 +130,10 @@ void lower(Builder& builder, const Group& group) {
       .kind = static_cast<npu::BinaryKind>(function.kind),
       .arguments = binary_arguments(function, activates_apart ? numerics::Range{} : group.clamp)};
   set_loops(binary, *loops);
-  binary.input_0 = builder.read(op.operands[0], orders[0]);
+  binary.input_0 = builder.read(op.operands[0], layouts[0]);
   binary.input_1 =
-      op.operands[1] == op.operands[0] ? binary.input_0 : builder.read(op.operands[1], orders[1]);
-  binary.output = builder.define(y, order);
+      op.operands[1] == op.operands[0] ? binary.input_0 : builder.read(op.operands[1], layouts[1]);
+  binary.output = builder.define(y, layout);
   builder.emit(binary, origin_of(graph, group));
   if (!activates_apart) return;
   Table limits;
@@ -144,7 +145,7 @@ void lower(Builder& builder, const Group& group) {
   builder.emit(lookup, origin_of(graph, group));
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kAddTensor, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
     {&ops::kSubTensor, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
     {&ops::kMulTensor, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
@@ -158,7 +159,7 @@ npu::Rescale rescale(numerics::Requantization by) { return {by.multiplier, by.sh
 
 }  // namespace
 
-std::span<const Rule> binary_rules() { return kRules; }
+std::span<const LoweringRule> binary_rules() { return kRules; }
 
 npu::BinaryArguments binary_arguments(const numerics::BinaryParameters& function,
                                       std::optional<numerics::Range> clamp) {

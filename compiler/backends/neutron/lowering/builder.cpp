@@ -7,9 +7,10 @@
 namespace dtr::neutron {
 namespace {
 
-std::vector<int64_t> key_of(const Order& order, const Shape& shape) {
+std::vector<int64_t> key_of(const StridedLayout& layout, const Shape& shape) {
   std::vector<int64_t> key(shape);
-  for (const Digit& digit : order) key.insert(key.end(), {digit.extent, digit.place, digit.step});
+  for (const Mode& mode : layout)
+    key.insert(key.end(), {mode.extent, mode.logical_stride, mode.byte_stride});
   return key;
 }
 
@@ -27,11 +28,11 @@ npu::Move move_of(npu::Address from, npu::Address to, std::span<const CopyLoop> 
 }
 
 // An order of elements of that many bytes as one of bytes.
-Order in_bytes(const Order& order, int64_t size) {
-  if (size == 1) return order;
-  Order bytes;
-  for (const Digit& digit : order)
-    bytes.push_back({digit.extent, digit.place * size, digit.step * size});
+StridedLayout in_bytes(const StridedLayout& layout, int64_t size) {
+  if (size == 1) return layout;
+  StridedLayout bytes;
+  for (const Mode& mode : layout)
+    bytes.push_back({mode.extent, mode.logical_stride * size, mode.byte_stride * size});
   bytes.push_back({size, 1, 1});
   return normalized(std::move(bytes));
 }
@@ -42,15 +43,15 @@ bool fits_one_move(const std::optional<std::vector<CopyLoop>>& loops) {
 
 }  // namespace
 
-Builder::Builder(const Machine& machine, const Program& program, const Graph& graph, bool join)
-    : machine_(machine), program_(program), graph_(graph) {
-  if (join) parts_ = plan_parts(graph);
+Builder::Builder(const Machine& machine, const Module& module, const Graph& graph, bool join)
+    : machine_(machine), module_(module), graph_(graph) {
+  if (join) subviews_ = plan_subviews(graph);
   built_.values.resize(graph.value_slots());
   for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     const uint32_t storage =
         add_storage({Storage::Kind::kInput, i, bytes_of(value.type), value.name});
-    built_.values[graph.inputs()[i].index] = Location{storage, 0, order_of(value.type)};
+    built_.values[graph.inputs()[i].index] = Location{storage, 0, strided_layout(value.type)};
   }
 }
 
@@ -70,18 +71,18 @@ Origin Builder::origin_of(ValueId value) const {
   return op.valid() ? graph_.op(op).origin : Origin{};
 }
 
-Order Builder::lies(ValueId value) const {
-  return graph_.is_constant(value) ? contiguous_order(graph_.type(value).elements())
-                                   : location(value).order;
+StridedLayout Builder::layout_of(ValueId value) const {
+  return graph_.is_constant(value) ? contiguous_layout(graph_.type(value).elements())
+                                   : location(value).layout;
 }
 
 Placed Builder::placed(ValueId value) {
   if (graph_.is_constant(value)) {
-    const Order plain = contiguous_order(graph_.type(value).elements());
+    const StridedLayout plain = contiguous_layout(graph_.type(value).elements());
     return {read(value, plain), plain};
   }
   const Location& at = location(value);
-  return {{at.storage, at.offset}, at.order};
+  return {{at.storage, at.offset}, at.layout};
 }
 
 npu::Address Builder::constant(std::span<const std::byte> bytes) {
@@ -91,17 +92,17 @@ npu::Address Builder::constant(std::span<const std::byte> bytes) {
   return {kOwnConstants, offset};
 }
 
-npu::Address Builder::read(ValueId value, const Order& wanted) {
+npu::Address Builder::read(ValueId value, const StridedLayout& wanted) {
   if (graph_.is_constant(value))
-    return constant(rearranged(program_.constants.bytes(graph_.value(value).constant), wanted));
+    return constant(rearranged(module_.constants.bytes(graph_.value(value).constant), wanted));
   const Location at = location(value);
   const npu::Address address{at.storage, at.offset};
-  if (at.order == wanted) return address;
+  if (at.layout == wanted) return address;
   const Type& type = graph_.type(value);
   const auto [known, added] = rearranged_.try_emplace({value.index, key_of(wanted, {})});
   if (added) {
     known->second = temporary(bytes_of(type), graph_.value(value).name);
-    rearrange(value, address, at.order, known->second, wanted);
+    rearrange(value, address, at.layout, known->second, wanted);
   }
   return known->second;
 }
@@ -114,10 +115,10 @@ uint32_t Builder::storage_of(ValueId whole) {
   return known->second;
 }
 
-npu::Address Builder::define(ValueId value, Order order) {
+npu::Address Builder::define(ValueId value, StridedLayout layout) {
   const Value& of = graph_.value(value);
-  Location at{0, 0, std::move(order)};
-  if (const Part* part = planned(value); part != nullptr && part->order == at.order) {
+  Location at{0, 0, std::move(layout)};
+  if (const Subview* part = planned_subview(value); part != nullptr && part->layout == at.layout) {
     at.storage = storage_of(part->whole);
     at.offset = static_cast<uint32_t>(part->offset);
   } else if (started(value)) {
@@ -130,36 +131,38 @@ npu::Address Builder::define(ValueId value, Order order) {
   return {at.storage, at.offset};
 }
 
-const Part* Builder::planned(ValueId value) const {
-  const auto part = parts_.find(value);
-  return part == parts_.end() ? nullptr : &part->second;
+const Subview* Builder::planned_subview(ValueId value) const {
+  const auto part = subviews_.find(value);
+  return part == subviews_.end() ? nullptr : &part->second;
 }
 
-bool Builder::may_write(const Part& part, std::span<const ValueId> read) const {
+bool Builder::may_write(const Subview& part, std::span<const ValueId> read) const {
   const auto whole = wholes_.find(part.whole);
   if (whole == wholes_.end()) return true;
   return std::ranges::all_of(read, [&](ValueId value) {
     if (!value.valid() || graph_.is_constant(value)) return true;
     const Location& at = location(value);
-    return at.storage != whole->second || apart(at.order, part.order, part.offset - at.offset);
+    return at.storage != whole->second || disjoint(at.layout, part.layout, part.offset - at.offset);
   });
 }
 
-std::optional<Order> Builder::asked_order(ValueId value) const {
-  return machine_.options.nxp_like() ? std::nullopt : order_asked_for(graph_, value);
+std::optional<StridedLayout> Builder::preferred_layout(ValueId value) const {
+  return machine_.options.nxp_like() ? std::nullopt : layout_preferred_by_readers(graph_, value);
 }
 
-Order Builder::order_to_write(ValueId value, Order own, std::span<const ValueId> read) const {
-  if (const Part* part = planned(value)) return may_write(*part, read) ? part->order : own;
-  return asked_order(value).value_or(std::move(own));
+StridedLayout Builder::layout_to_write(ValueId value, StridedLayout own,
+                                       std::span<const ValueId> read) const {
+  if (const Subview* part = planned_subview(value))
+    return may_write(*part, read) ? part->layout : own;
+  return preferred_layout(value).value_or(std::move(own));
 }
 
 bool Builder::in_place(ValueId value) const {
-  const Part* part = planned(value);
+  const Subview* part = planned_subview(value);
   if (part == nullptr || !started(part->whole)) return false;
   const Location& at = location(value);
   return at.storage == wholes_.at(part->whole) && at.offset == part->offset &&
-         at.order == part->order;
+         at.layout == part->layout;
 }
 
 void Builder::alias(ValueId value, ValueId of) {
@@ -171,7 +174,7 @@ void Builder::place(ValueId value, const Placed& at) {
   DTR_CHECK(at.address.region != kOwnConstants);
   const auto calls = static_cast<uint32_t>(built_.calls.size());
   built_.values[value.index] =
-      Location{at.address.region, at.address.offset, at.order, calls == 0 ? 0 : calls - 1};
+      Location{at.address.region, at.address.offset, at.layout, calls == 0 ? 0 : calls - 1};
 }
 
 npu::Address Builder::temporary(uint32_t bytes, std::string name) {
@@ -183,33 +186,33 @@ void Builder::emit(Kernel kernel, Origin origin, int64_t macs) {
   built_.calls.push_back({kernel, std::exchange(block_, {}), std::move(origin), macs});
 }
 
-void Builder::copy(npu::Address from, const Order& from_order, npu::Address to,
-                   const Order& to_order, int64_t elements, const Origin& origin) {
+void Builder::copy(npu::Address from, const StridedLayout& from_layout, npu::Address to,
+                   const StridedLayout& to_layout, int64_t elements, const Origin& origin) {
   const auto push = [&](const npu::Move& move) {
     // Constants of the call being built wait, unless they are what is copied.
     if (move.input.region == kOwnConstants) return emit(move, origin);
     built_.calls.push_back({move, {}, origin});
   };
-  const auto loops = copy_loops(from_order, to_order);
+  const auto loops = copy_loops(from_layout, to_layout);
   if (fits_one_move(loops)) return push(move_of(from, to, *loops));
-  const Order between = contiguous_order(elements);
+  const StridedLayout between = contiguous_layout(elements);
   const npu::Address middle = temporary(static_cast<uint32_t>(elements), "contiguous");
-  const auto first = copy_loops(from_order, between);
-  const auto second = copy_loops(between, to_order);
+  const auto first = copy_loops(from_layout, between);
+  const auto second = copy_loops(between, to_layout);
   DTR_CHECK(fits_one_move(first) &&
             fits_one_move(second));  // no order has more than kMoveRank digits
   push(move_of(from, middle, *first));
   push(move_of(middle, to, *second));
 }
 
-void Builder::rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to,
-                        const Order& to_order) {
+void Builder::rearrange(ValueId value, npu::Address from, const StridedLayout& from_layout,
+                        npu::Address to, const StridedLayout& to_layout) {
   const size_t first = built_.calls.size();
   const Type& type = graph_.type(value);
   const auto size = static_cast<int64_t>(byte_size(type.dtype));
-  copy(from, in_bytes(from_order, size), to, in_bytes(to_order, size), type.bytes(),
+  copy(from, in_bytes(from_layout, size), to, in_bytes(to_layout, size), type.bytes(),
        origin_of(value));
-  if (from_order == to_order) return;
+  if (from_layout == to_layout) return;
   for (size_t i = first; i < built_.calls.size(); ++i)
     built_.calls[i].rearranges = graph_.value(value).name;
 }
@@ -224,9 +227,9 @@ LoweredGraph Builder::finish() {
   for (uint32_t i = 0; i < graph_.outputs().size(); ++i) {
     const ValueId id = graph_.outputs()[i];
     const Value& value = graph_.value(id);
-    const Order wanted = order_of(value.type);
+    const StridedLayout wanted = strided_layout(value.type);
     const std::optional<Location>& at = built_.values[id.index];
-    if (at && at->offset == 0 && at->order == wanted &&
+    if (at && at->offset == 0 && at->layout == wanted &&
         built_.storages[at->storage].kind == Storage::Kind::kInterior &&
         built_.storages[at->storage].bytes == bytes_of(value.type)) {
       built_.storages[at->storage].kind = Storage::Kind::kOutput;
@@ -238,7 +241,7 @@ LoweredGraph Builder::finish() {
     if (graph_.is_constant(id)) {
       copy(read(id, wanted), wanted, target, wanted, value.type.elements(), origin_of(id));
     } else {
-      rearrange(id, {at->storage, at->offset}, at->order, target, wanted);
+      rearrange(id, {at->storage, at->offset}, at->layout, target, wanted);
     }
   }
   return std::move(built_);

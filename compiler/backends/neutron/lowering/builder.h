@@ -14,48 +14,49 @@ namespace dtr::neutron {
 
 struct Placed {
   npu::Address address;  // of the element of index 0
-  Order order;
+  StridedLayout layout;
 };
 
 class Builder {
  public:
   // `join`: operands of concatenations are computed in place where they can be
   // (`lowering/concatenation.h`).
-  Builder(const Machine& machine, const Program& program, const Graph& graph, bool join = true);
+  Builder(const Machine& machine, const Module& module, const Graph& graph, bool join = true);
 
   const Machine& machine() const { return machine_; }
   const npu::Target& target() const { return machine_.target; }
-  const Program& program() const { return program_; }
+  const Module& module() const { return module_; }
   const Graph& graph() const { return graph_; }
 
   // Physical order of a value as it lies, perhaps with gaps between elements; constants are
   // contiguous.
-  Order lies(ValueId value) const;
+  StridedLayout layout_of(ValueId value) const;
   // The same without gaps: the dense order in which it is read with the least effort.
-  Order order(ValueId value) const { return compacted(lies(value)); }
+  StridedLayout dense_layout_of(ValueId value) const { return compacted(layout_of(value)); }
   // A value as it lies, and where. A constant becomes part of the block of the call being built.
   Placed placed(ValueId value);
 
   // Address of a value in exactly that order, for the call being built. Emits a Move before it if
   // the value lies otherwise (once for each order); a constant becomes part of the call's block.
-  npu::Address read(ValueId value, const Order& wanted);
+  npu::Address read(ValueId value, const StridedLayout& wanted);
   // Appends bytes to the block of the call being built, 16-byte aligned.
   npu::Address constant(std::span<const std::byte> bytes);
 
   // Storage for a value that the call being built writes in that order: dense, or that of its
   // planned part. A part of a concatenation whose planned order it is lies there.
-  npu::Address define(ValueId value, Order order);
+  npu::Address define(ValueId value, StridedLayout layout);
   // The order in which a reader asks for the value (`lowering/readers.h`). Where the schedule lists
   // transpositions as calls of their own, nobody does.
-  std::optional<Order> asked_order(ValueId value) const;
+  std::optional<StridedLayout> preferred_layout(ValueId value) const;
   // The order for a call that reads the values `read` and can write any: that of the planned part,
   // if the call may write there, that in which a reader asks for it, else `own`.
-  Order order_to_write(ValueId value, Order own, std::span<const ValueId> read) const;
+  StridedLayout layout_to_write(ValueId value, StridedLayout own,
+                                std::span<const ValueId> read) const;
   // Where a concatenation wants the value, or nullptr.
-  const Part* planned(ValueId value) const;
+  const Subview* planned_subview(ValueId value) const;
   // What lies where `part` will, and next to it, has nothing in common with it: calls that read
   // these values may write the part.
-  bool may_write(const Part& part, std::span<const ValueId> read) const;
+  bool may_write(const Subview& part, std::span<const ValueId> read) const;
   // The value lies where its part is planned.
   bool in_place(ValueId value) const;
   // Parts of this concatenation have been computed already.
@@ -70,8 +71,8 @@ class Builder {
   // Ends the call being built.
   void emit(Kernel kernel, Origin origin, int64_t macs = 0);
   // Emits Move calls that copy `from` to `to`, two if one cannot do it.
-  void copy(npu::Address from, const Order& from_order, npu::Address to, const Order& to_order,
-            int64_t elements, const Origin& origin);
+  void copy(npu::Address from, const StridedLayout& from_layout, npu::Address to,
+            const StridedLayout& to_layout, int64_t elements, const Origin& origin);
 
   // All calls of an op have been emitted: the values that it defined exist from here on.
   void end_op();
@@ -81,18 +82,18 @@ class Builder {
 
  private:
   // Copies a value into another order.
-  void rearrange(ValueId value, npu::Address from, const Order& from_order, npu::Address to,
-                 const Order& to_order);
+  void rearrange(ValueId value, npu::Address from, const StridedLayout& from_layout,
+                 npu::Address to, const StridedLayout& to_layout);
   const Location& location(ValueId value) const;
   Origin origin_of(ValueId value) const;
   uint32_t add_storage(Storage storage);
   uint32_t storage_of(ValueId whole);
 
   const Machine& machine_;
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   LoweredGraph built_;
-  std::map<ValueId, Part> parts_;
+  std::map<ValueId, Subview> subviews_;
   std::map<ValueId, uint32_t> wholes_;  // storages of concatenations with parts in place
   std::vector<ValueId> defined_;        // by the op being lowered
   std::vector<std::byte> block_;        // constants of the call being built

@@ -24,14 +24,14 @@ struct Box {
   int64_t run = 1, length = 1;  // bytes side by side, and from the first to behind the last
   int64_t period = 0;           // divides the distance of any two runs; 0: there is one run
 };
-Box box_of(const Order& order) {
+Box box_of(const StridedLayout& layout) {
   Box box;
-  for (size_t i = order.size(); i-- > 0;) {
-    box.length += (order[i].extent - 1) * order[i].step;
-    if (box.period == 0 && order[i].step == box.run) {
-      box.run *= order[i].extent;
+  for (size_t i = layout.size(); i-- > 0;) {
+    box.length += (layout[i].extent - 1) * layout[i].byte_stride;
+    if (box.period == 0 && layout[i].byte_stride == box.run) {
+      box.run *= layout[i].extent;
     } else {
-      box.period = std::gcd(box.period, order[i].step);
+      box.period = std::gcd(box.period, layout[i].byte_stride);
     }
   }
   return box;
@@ -39,23 +39,24 @@ Box box_of(const Order& order) {
 
 }  // namespace
 
-std::map<ValueId, Part> plan_parts(const Graph& graph) {
+std::map<ValueId, Subview> plan_subviews(const Graph& graph) {
   std::vector<OpId> joins;
   for (const OpId op : graph.ops())
     if (graph.op(op).def == &ops::kCat) joins.push_back(op);
   std::ranges::reverse(joins);  // outer ones first
-  std::map<ValueId, Part> parts;
+  std::map<ValueId, Subview> parts;
   for (const OpId id : joins) {
     const Op& op = graph.op(id);
     const Type& type = graph.type(op.results[0]);
     const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), type.rank());
     const auto outer = parts.find(op.results[0]);
-    Part part = outer != parts.end() ? outer->second
-                                     : Part{op.results[0], 0, strides(type.shape, type.layout), {}};
+    Subview part = outer != parts.end()
+                       ? outer->second
+                       : Subview{op.results[0], 0, strides(type.shape, type.layout), {}};
     for (const ValueId operand : op.operands) {
       const Shape& shape = graph.type(operand).shape;
       if (wanted_once(graph, operand)) {
-        part.order = strided_order(shape, part.steps);
+        part.layout = strided_layout(shape, part.steps);
         parts[operand] = part;
       }
       part.offset += shape[dim] * part.steps[dim];
@@ -64,9 +65,9 @@ std::map<ValueId, Part> plan_parts(const Graph& graph) {
   return parts;
 }
 
-bool apart(const Order& a, const Order& b, int64_t distance) {
-  const auto rises = [](const Order& order) {
-    return std::ranges::all_of(order, [](const Digit& digit) { return digit.step > 0; });
+bool disjoint(const StridedLayout& a, const StridedLayout& b, int64_t distance) {
+  const auto rises = [](const StridedLayout& layout) {
+    return std::ranges::all_of(layout, [](const Mode& mode) { return mode.byte_stride > 0; });
   };
   if (!rises(a) || !rises(b)) return false;  // read backwards or again and again
   const Box first = box_of(a), second = box_of(b);

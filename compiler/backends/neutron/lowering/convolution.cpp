@@ -76,7 +76,7 @@ struct Part {
   bool without_taps() const { return h->taps.empty() || w->taps.empty(); }
 };
 
-struct Plan {
+struct CallPlan {
   ops::ConvolutionShape shape;
   std::vector<Phase> rows, columns;
   std::vector<Part> parts;  // point into the phases
@@ -135,8 +135,8 @@ int64_t groups_a_call(const Machine& machine, const ops::ConvolutionShape& shape
   return best;
 }
 
-std::unique_ptr<Plan> plan_of(const Machine& machine, const OpView& view) {
-  auto plan = std::make_unique<Plan>();
+std::unique_ptr<CallPlan> plan_of(const Machine& machine, const OpView& view) {
+  auto plan = std::make_unique<CallPlan>();
   plan->shape = ops::convolution_shape(view);
   const ops::ConvolutionShape& shape = plan->shape;
   plan->rows = phases_of(shape.window.h, shape.transposed);
@@ -152,7 +152,7 @@ std::unique_ptr<Plan> plan_of(const Machine& machine, const OpView& view) {
 }
 
 // The weights of a part, from (groups · out, in, kH, kW), or transposed (groups · in, out, kH, kW).
-Filters filters_of(const Plan& plan, const Part& part, std::span<const int8_t> weights) {
+Filters filters_of(const CallPlan& plan, const Part& part, std::span<const int8_t> weights) {
   const ops::ConvolutionShape& shape = plan.shape;
   if (part.without_taps())
     return {.out = part.groups * shape.out,
@@ -191,7 +191,7 @@ Filters filters_of(const Plan& plan, const Part& part, std::span<const int8_t> w
 
 // Before a convolution of few channels NXP's converter lists a Pad where the kernel is larger than
 // 3 × 3, none where it is not.
-bool padded_apart(const Machine& machine, const ops::ConvolutionShape& shape) {
+bool pads_separately(const Machine& machine, const ops::ConvolutionShape& shape) {
   const auto& [h, w] = shape.window;
   return machine.options.nxp_like() && !shape.transposed && shape.groups == 1 &&
          shape.in % machine.target.macs != 0 && (h.kernel > 3 || w.kernel > 3);
@@ -199,9 +199,9 @@ bool padded_apart(const Machine& machine, const ops::ConvolutionShape& shape) {
 
 // Brings the input into memory with its padding and lanes that it does not fill: `window` then has
 // none, and its filters have as many.
-npu::Address pad_apart(Builder& builder, const Value& input, const Pixels& at,
-                       const ops::ConvolutionShape& shape, const Origin& origin,
-                       npu::Window& window, Filters& filters) {
+npu::Address pad_separately(Builder& builder, const Value& input, const Pixels& at,
+                            const ops::ConvolutionShape& shape, const Origin& origin,
+                            npu::Window& window, Filters& filters) {
   npu::Window pad = window;
   pad.in = at.strides;
   pad.out_height = word(shape.window.h.in + shape.window.h.pad + shape.window.h.pad_end);
@@ -231,7 +231,7 @@ npu::Address pad_apart(Builder& builder, const Value& input, const Pixels& at,
 
 uint64_t cost(const Machine& machine, const OpView& view) {
   uint64_t sum = 0;
-  const std::unique_ptr<Plan> plan = plan_of(machine, view);
+  const std::unique_ptr<CallPlan> plan = plan_of(machine, view);
   for (const Part& part : plan->parts) sum += cost_of(machine.target, part);
   return sum;
 }
@@ -246,7 +246,7 @@ constexpr int64_t kMostCalls = 1024;
 
 uint64_t staged(const OpQuery& q) {
   uint64_t most = 0;
-  const std::unique_ptr<Plan> plan = plan_of(machine_of(q), q.view);
+  const std::unique_ptr<CallPlan> plan = plan_of(machine_of(q), q.view);
   for (const Part& part : plan->parts)
     most = std::max(most, least_staged_bytes(machine_of(q).target, part.window, part.mapping));
   return most;
@@ -298,10 +298,10 @@ void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const BoundOpView view(graph, group.head);
   const Op& op = graph.op(group.head);
-  const std::unique_ptr<Plan> plan = plan_of(builder.machine(), *view);
+  const std::unique_ptr<CallPlan> plan = plan_of(builder.machine(), *view);
   const ops::ConvolutionShape& shape = plan->shape;
   const auto weights =
-      builder.program().constants.values<int8_t>(graph.value(op.operands[1]).constant);
+      builder.module().constants.values<int8_t>(graph.value(op.operands[1]).constant);
   const ImageDims dims = view->operand(0).rank() == 4 ? kBatchOfImages : kBatchOfRows;
   const ValueId other = addend_of(graph, group);
   const int64_t macs = op.def->macs(*view) / (shape.groups * shape.taps());
@@ -320,7 +320,7 @@ void lower(Builder& builder, const Group& group) {
       return moved(of.address, part.group * shape.out + part.h->first * of.strides.row +
                                    part.w->first * of.strides.pixel);
     };
-    const auto apart = [&](const npu::Strides& of) {
+    const auto with_pixel_gaps = [&](const npu::Strides& of) {
       return npu::Strides{of.pixel * word(part.w->step), of.row * word(part.h->step), of.batch};
     };
     Accumulation call{.window = part.window,
@@ -328,27 +328,27 @@ void lower(Builder& builder, const Group& group) {
                       .input = moved(input.address, part.group * shape.in),
                       .output = first(*output),
                       .addend = first(addend),
-                      .addend_strides = apart(addend.strides),
+                      .addend_strides = with_pixel_gaps(addend.strides),
                       .first_channel = part.group * shape.out,
                       .macs = macs * part.groups *
                               static_cast<int64_t>(part.h->taps.size() * part.w->taps.size()),
                       .part = static_cast<uint32_t>(i),
                       .parts = static_cast<uint32_t>(plan->parts.size())};
     call.window.in = input.strides;
-    call.window.out = apart(output->strides);
+    call.window.out = with_pixel_gaps(output->strides);
     Filters filters = filters_of(*plan, part, weights);
-    if (padded_apart(builder.machine(), shape))
-      call.input = pad_apart(builder, graph.value(op.operands[0]), input, shape, op.origin,
-                             call.window, filters);
+    if (pads_separately(builder.machine(), shape))
+      call.input = pad_separately(builder, graph.value(op.operands[0]), input, shape, op.origin,
+                                  call.window, filters);
     emit_accumulation(builder, group, call, filters);
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kConvolution, kConditions, channels_last, nullptr, lower, Absorbs::kEpilogue, cost}};
 
 }  // namespace
 
-std::span<const Rule> convolution_rules() { return kRules; }
+std::span<const LoweringRule> convolution_rules() { return kRules; }
 
 }  // namespace dtr::neutron

@@ -21,8 +21,8 @@ void lower(Builder& builder, const Group& group) {
   const auto same = as_clamp(*group.table, {});
   if (same && *same == numerics::Range{} && !graph.is_constant(x)) return builder.alias(y, x);
   // As it lies, to where it is wanted; else without gaps.
-  const Order dense = compacted(builder.lies(x));
-  Order from = builder.lies(x), to = builder.order_to_write(y, dense, std::array{x});
+  const StridedLayout dense = compacted(builder.layout_of(x));
+  StridedLayout from = builder.layout_of(x), to = builder.layout_to_write(y, dense, std::array{x});
   auto loops = copy_loops(from, to);
   if (!loops || loops->size() > npu::kMoveRank) {
     from = to = dense;
@@ -66,7 +66,7 @@ ValueId table_operand(const Graph& graph, OpId op) {
   return x;
 }
 
-Table table_of(const Program& program, const Graph& graph, OpId id) {
+Table table_of(const Module& module, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   const BoundOpView view(graph, id);
   const ValueId x = table_operand(graph, id);
@@ -83,7 +83,7 @@ Table table_of(const Program& program, const Graph& graph, OpId id) {
     std::byte* data =
         operand == x
             ? reinterpret_cast<std::byte*>(codes.data())
-            : const_cast<std::byte*>(program.constants.bytes(graph.value(operand).constant).data());
+            : const_cast<std::byte*>(module.constants.bytes(graph.value(operand).constant).data());
     tensors.push_back({DType::kInt8, type.shape, data});
   }
   std::vector<const Type*> operand_types;
@@ -112,8 +112,9 @@ std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range doma
   return range;
 }
 
-const Rule& elementwise_rule() {
-  static constexpr Rule kRule{nullptr, kConditions, any_layout, estimate, lower, Absorbs::kTables};
+const LoweringRule& elementwise_rule() {
+  static constexpr LoweringRule kRule{nullptr,  kConditions, any_layout,
+                                      estimate, lower,       Absorbs::kTables};
   return kRule;
 }
 

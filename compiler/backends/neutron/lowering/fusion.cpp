@@ -14,8 +14,8 @@ namespace {
 
 class Planner {
  public:
-  Planner(const Machine& machine, const Program& program, const Graph& graph)
-      : machine_(machine), program_(program), graph_(graph), taken_(graph.op_slots(), false) {}
+  Planner(const Machine& machine, const Module& module, const Graph& graph)
+      : machine_(machine), module_(module), graph_(graph), taken_(graph.op_slots(), false) {}
 
   std::vector<Group> plan() {
     std::vector<OpId> ops;
@@ -34,7 +34,7 @@ class Planner {
 
  private:
   Absorbs absorbs(OpId op) const {
-    const Rule* rule = find_rule(graph_, op);
+    const LoweringRule* rule = find_rule(graph_, op);
     const bool bytes =
         BoundOpView(graph_, op)
             ->attribute_or("of_bytes", false);  // limits of int8 are no limits of bytes
@@ -46,7 +46,7 @@ class Planner {
     Group group{.head = head};
     const Absorbs kind = absorbs(head);
     const BoundOpView view(graph_, head);
-    if (kind == Absorbs::kTables) group.table = table_of(program_, graph_, head);
+    if (kind == Absorbs::kTables) group.table = table_of(module_, graph_, head);
     const bool listed =
         machine_.options.nxp_like();  // only convolutions and linear layers, and one activation
     if (!machine_.options.fuse || (listed && kind != Absorbs::kEpilogue)) return group;
@@ -81,7 +81,7 @@ class Planner {
   bool absorb(Group& group, Absorbs kind, numerics::Range& range, OpId from, OpId next) {
     const BoundOpView view(graph_, next);
     if (is_table_op(graph_, next) && kind != Absorbs::kNothing)
-      return absorb_table(group, kind, range, table_of(program_, graph_, next));
+      return absorb_table(group, kind, range, table_of(module_, graph_, next));
     if (kind == Absorbs::kEpilogue && view->def == &ops::kAddTensor && !group.add.valid()) {
       const std::vector<ValueId>& operands = graph_.op(next).operands;
       const Shape& shape = view->result().shape;
@@ -117,7 +117,7 @@ class Planner {
   }
 
   const Machine& machine_;
-  const Program& program_;
+  const Module& module_;
   const Graph& graph_;
   std::vector<bool> taken_;
   std::vector<Group> groups_;
@@ -125,8 +125,8 @@ class Planner {
 
 }  // namespace
 
-std::vector<Group> plan_groups(const Machine& machine, const Program& program, const Graph& graph) {
-  return Planner(machine, program, graph).plan();
+std::vector<Group> plan_groups(const Machine& machine, const Module& module, const Graph& graph) {
+  return Planner(machine, module, graph).plan();
 }
 
 }  // namespace dtr::neutron

@@ -8,9 +8,9 @@ int64_t extent(const Shape& shape, int dim) {
 }
 
 // nullopt if no kernel can read or write that order.
-std::optional<npu::Strides> strides_of(const Order& order, const Shape& shape,
+std::optional<npu::Strides> strides_of(const StridedLayout& layout, const Shape& shape,
                                        const ImageDims& dims) {
-  const auto steps = steps_of(order, shape);
+  const auto steps = steps_of(layout, shape);
   if (!steps) return std::nullopt;
   const auto step = [&](int dim, int64_t dense) {
     return extent(shape, dim) == 1 ? dense : (*steps)[static_cast<size_t>(dim)];
@@ -39,32 +39,33 @@ bool in_order(const npu::Strides& strides, const Shape& shape, const ImageDims& 
 
 }  // namespace
 
-Order image_order(const Shape& shape, const ImageDims& dims) {
-  std::vector<int> order;
+StridedLayout image_layout(const Shape& shape, const ImageDims& dims) {
+  std::vector<int> layout;
   for (const int dim : {dims.batch, dims.height, dims.width, dims.channels})
-    if (dim >= 0) order.push_back(dim);
-  return dense_order(shape, order);
+    if (dim >= 0) layout.push_back(dim);
+  return dense_layout(shape, layout);
 }
 
 Pixels read_image(Builder& builder, ValueId value, const ImageDims& dims) {
   const Shape& shape = builder.graph().type(value).shape;
   if (!builder.graph().is_constant(value)) {
-    const Order lies = builder.lies(value);
-    if (const auto strides = strides_of(lies, shape, dims))
-      return {builder.read(value, lies), *strides};
+    const StridedLayout existing = builder.layout_of(value);
+    if (const auto strides = strides_of(existing, shape, dims))
+      return {builder.read(value, existing), *strides};
   }
-  const Order dense = image_order(shape, dims);
+  const StridedLayout dense = image_layout(shape, dims);
   return {builder.read(value, dense), *strides_of(dense, shape, dims)};
 }
 
 Pixels define_image(Builder& builder, ValueId value, const ImageDims& dims,
                     std::span<const ValueId> read) {
   const Shape& shape = builder.graph().type(value).shape;
-  if (const Part* part = builder.planned(value); part != nullptr && builder.may_write(*part, read))
-    if (const auto strides = strides_of(part->order, shape, dims);
+  if (const Subview* part = builder.planned_subview(value);
+      part != nullptr && builder.may_write(*part, read))
+    if (const auto strides = strides_of(part->layout, shape, dims);
         strides && in_order(*strides, shape, dims))
-      return {builder.define(value, part->order), *strides};
-  const Order dense = image_order(shape, dims);
+      return {builder.define(value, part->layout), *strides};
+  const StridedLayout dense = image_layout(shape, dims);
   return {builder.define(value, dense), *strides_of(dense, shape, dims)};
 }
 

@@ -22,7 +22,7 @@ struct Pixels {
 };
 
 // Dense NHWC.
-Order image_order(const Shape& shape, const ImageDims& dims);
+StridedLayout image_layout(const Shape& shape, const ImageDims& dims);
 // A value for the call being built; it is copied first if its channels do not lie side by side.
 Pixels read_image(Builder& builder, ValueId value, const ImageDims& dims);
 // Where calls that read the values `read` write `value`: in a concatenation, if one wants it and

@@ -36,11 +36,11 @@ struct Selection {
   int64_t count = 0;
 };
 // nullopt if a dimension has no single stride in that order.
-std::optional<Selection> selection_of(const OpView& view, const Order& order) {
+std::optional<Selection> selection_of(const OpView& view, const StridedLayout& layout) {
   const Type& x = view.operand(0);
   const size_t dim = dim_of(view);
-  const std::optional<Rows> rows = rows_of(order, x.shape, dim);
-  std::optional<std::vector<int64_t>> steps = steps_of(order, x.shape);
+  const std::optional<Rows> rows = rows_of(layout, x.shape, dim);
+  std::optional<std::vector<int64_t>> steps = steps_of(layout, x.shape);
   if (!rows || !steps) return std::nullopt;
   Selection selection{*rows, x.shape, std::move(*steps), view.operand(1).elements()};
   selection.listed[dim] = selection.count;
@@ -50,7 +50,7 @@ std::optional<Selection> selection_of(const OpView& view, const Order& order) {
   return selection;
 }
 Selection plain_selection(const OpView& view) {
-  return *selection_of(view, contiguous_order(view.operand(0).elements()));
+  return *selection_of(view, contiguous_layout(view.operand(0).elements()));
 }
 
 npu::Gather gather_of(const Selection& selection, DType index) {
@@ -71,17 +71,17 @@ LayoutChoice layouts(const OpView& view) {
 }
 
 // Indices, −1 where one names nothing.
-std::vector<int32_t> known_indices(const Program& program, const Graph& graph, ValueId index,
+std::vector<int32_t> known_indices(const Module& module, const Graph& graph, ValueId index,
                                    int64_t extent) {
   const ConstantId id = graph.value(index).constant;
   std::vector<int32_t> indices;
   const auto add = [&](int64_t at) {
     indices.push_back(at >= 0 && at < extent ? static_cast<int32_t>(at) : -1);
   };
-  if (program.constants.dtype(id) == DType::kInt32) {
-    std::ranges::for_each(program.constants.values<int32_t>(id), add);
+  if (module.constants.dtype(id) == DType::kInt32) {
+    std::ranges::for_each(module.constants.values<int32_t>(id), add);
   } else {
-    std::ranges::for_each(program.constants.values<int64_t>(id), add);
+    std::ranges::for_each(module.constants.values<int64_t>(id), add);
   }
   return indices;
 }
@@ -128,27 +128,27 @@ void lower(Builder& builder, const Group& group) {
   const ValueId x = op.operands[0], index = op.operands[1];
   const size_t dim = dim_of(*view);
   std::optional<Selection> found;
-  if (!graph.is_constant(x)) found = selection_of(*view, builder.order(x));
+  if (!graph.is_constant(x)) found = selection_of(*view, builder.dense_layout_of(x));
   const Selection selection = found ? std::move(*found) : plain_selection(*view);
-  const Order order = strided_order(selection.listed, selection.steps);
+  const StridedLayout layout = strided_layout(selection.listed, selection.steps);
   npu::Gather gather = gather_of(selection, view->operand(1).dtype);
   if (graph.is_constant(index)) {
     const std::vector<int32_t> indices =
-        known_indices(builder.program(), graph, index, selection.rows.columns);
+        known_indices(builder.module(), graph, index, selection.rows.columns);
     const auto runs =
         graph.is_constant(x) ? std::nullopt : runs_of(indices, selection, builder.target());
     if (runs) {
-      const npu::Address from = builder.read(x, selection.rows.order);
-      const npu::Address to = builder.define(op.results[0], order);
+      const npu::Address from = builder.read(x, selection.rows.layout);
+      const npu::Address to = builder.define(op.results[0], layout);
       int64_t at = 0;
       for (const Run& run : *runs) {
-        const Section section = *sliced(selection.rows.order, view->operand(0).shape, dim,
+        const Section section = *sliced(selection.rows.layout, view->operand(0).shape, dim,
                                         run.start, run.count, run.step);
         Shape part = selection.listed;
         part[dim] = run.count;
-        builder.copy({from.region, from.offset + word(section.offset)}, section.order,
+        builder.copy({from.region, from.offset + word(section.offset)}, section.layout,
                      {to.region, to.offset + word(at * selection.steps[dim])},
-                     strided_order(part, selection.steps), element_count(part), op.origin);
+                     strided_layout(part, selection.steps), element_count(part), op.origin);
         at += run.count;
       }
       return;
@@ -156,17 +156,17 @@ void lower(Builder& builder, const Group& group) {
     gather.index_bytes = sizeof(int32_t);
     gather.indices = builder.constant(std::as_bytes(std::span(indices)));
   } else {
-    gather.indices = builder.read(index, contiguous_order(selection.count));
+    gather.indices = builder.read(index, contiguous_layout(selection.count));
   }
-  gather.input = builder.read(x, selection.rows.order);
-  gather.output = builder.define(op.results[0], order);
+  gather.input = builder.read(x, selection.rows.layout);
+  gather.output = builder.define(op.results[0], layout);
   builder.emit(gather, op.origin);
 }
 
-constexpr Rule kRules[] = {{&ops::kIndexSelect, kConditions, layouts, estimate, lower}};
+constexpr LoweringRule kRules[] = {{&ops::kIndexSelect, kConditions, layouts, estimate, lower}};
 
 }  // namespace
 
-std::span<const Rule> index_rules() { return kRules; }
+std::span<const LoweringRule> index_rules() { return kRules; }
 
 }  // namespace dtr::neutron

@@ -41,38 +41,38 @@ LayoutChoice layouts(const OpView& view) {
 // as long as each row is one run: the rows of the result then lie in the same order, and the
 // weights' columns are permuted to fit. nullopt: the operand has to be copied.
 struct Rows {
-  Order x_order, result_order;
+  StridedLayout x_layout, result_layout;
   std::vector<int64_t> columns;  // logical column at each position of a row
   int64_t distance = 0;          // from a row to the next in memory
 };
-std::optional<Rows> rows_of(const Order& order, int64_t in, int64_t out) {
+std::optional<Rows> rows_of(const StridedLayout& layout, int64_t in, int64_t out) {
   const int64_t places[] = {in};
-  const auto digits = split_at(order, places);
-  if (!digits) return std::nullopt;
-  Rows rows{order, {}, std::vector<int64_t>(static_cast<size_t>(in), 0), in};
-  Order of_rows;
+  const auto modes = split_at(layout, places);
+  if (!modes) return std::nullopt;
+  Rows rows{layout, {}, std::vector<int64_t>(static_cast<size_t>(in), 0), in};
+  StridedLayout of_rows;
   int64_t filled = in;
-  for (const Digit& digit : *digits) {  // outermost first
-    if (digit.place >= in) {
+  for (const Mode& mode : *modes) {  // outermost first
+    if (mode.logical_stride >= in) {
       if (filled != in) return std::nullopt;
-      of_rows.push_back(digit);
+      of_rows.push_back(mode);
       continue;
     }
-    filled /= digit.extent;
-    if (digit.step != filled) return std::nullopt;
+    filled /= mode.extent;
+    if (mode.byte_stride != filled) return std::nullopt;
     for (int64_t i = 0; i < in; ++i)
-      rows.columns[static_cast<size_t>(i)] += i / filled % digit.extent * digit.place;
+      rows.columns[static_cast<size_t>(i)] += i / filled % mode.extent * mode.logical_stride;
   }
-  if (!of_rows.empty()) rows.distance = of_rows.back().step;
+  if (!of_rows.empty()) rows.distance = of_rows.back().byte_stride;
   if (filled != 1 || rows.distance < in) return std::nullopt;
   int64_t count = 1;
-  for (auto digit = of_rows.rbegin(); digit != of_rows.rend(); ++digit) {
-    if (digit->step != rows.distance * count) return std::nullopt;
-    rows.result_order.push_back({digit->extent, digit->place / in * out, count * out});
-    count *= digit->extent;
+  for (auto mode = of_rows.rbegin(); mode != of_rows.rend(); ++mode) {
+    if (mode->byte_stride != rows.distance * count) return std::nullopt;
+    rows.result_layout.push_back({mode->extent, mode->logical_stride / in * out, count * out});
+    count *= mode->extent;
   }
-  rows.result_order.push_back({out, 1, 1});
-  rows.result_order = normalized(std::move(rows.result_order));
+  rows.result_layout.push_back({out, 1, 1});
+  rows.result_layout = normalized(std::move(rows.result_layout));
   return rows;
 }
 
@@ -82,13 +82,13 @@ void lower(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const int64_t in = view->operand(1).shape[1];
   const int64_t out = view->operand(1).shape[0];
-  std::optional<Rows> rows = rows_of(builder.lies(op.operands[0]), in, out);
-  if (!rows) rows = rows_of(builder.order(op.operands[0]), in, out);
-  if (!rows) rows = rows_of(contiguous_order(view->operand(0).elements()), in, out);
+  std::optional<Rows> rows = rows_of(builder.layout_of(op.operands[0]), in, out);
+  if (!rows) rows = rows_of(builder.dense_layout_of(op.operands[0]), in, out);
+  if (!rows) rows = rows_of(contiguous_layout(view->operand(0).elements()), in, out);
   Filters filters{.out = out, .in = in};
   filters.weights.resize(static_cast<size_t>(in * out));
   const auto weights =
-      builder.program().constants.values<int8_t>(graph.value(op.operands[1]).constant);
+      builder.module().constants.values<int8_t>(graph.value(op.operands[1]).constant);
   for (int64_t o = 0; o < out; ++o)
     for (int64_t i = 0; i < in; ++i)
       filters.weights[static_cast<size_t>(o * in + i)] =
@@ -98,21 +98,21 @@ void lower(Builder& builder, const Group& group) {
   window.in.batch = word(rows->distance);
   Accumulation accumulation{.window = window,
                             .mapping = choose_mapping(builder.machine(), window, false),
-                            .input = builder.read(op.operands[0], rows->x_order),
+                            .input = builder.read(op.operands[0], rows->x_layout),
                             .output = {},
                             .addend_strides = window.out,
                             .macs = op.def->macs(*view)};
   if (const ValueId addend = addend_of(graph, group); addend.valid())
-    accumulation.addend = builder.read(addend, rows->result_order);
-  accumulation.output = builder.define(graph.op(group.root()).results[0], rows->result_order);
+    accumulation.addend = builder.read(addend, rows->result_layout);
+  accumulation.output = builder.define(graph.op(group.root()).results[0], rows->result_layout);
   emit_accumulation(builder, group, accumulation, filters);
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kLinear, kConditions, layouts, nullptr, lower, Absorbs::kEpilogue, cost}};
 
 }  // namespace
 
-std::span<const Rule> linear_rules() { return kRules; }
+std::span<const LoweringRule> linear_rules() { return kRules; }
 
 }  // namespace dtr::neutron

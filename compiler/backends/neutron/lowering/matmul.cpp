@@ -31,12 +31,12 @@ using Steps = std::vector<int64_t>;  // as steps_of gives them
 
 // One of the three tensors: how it may lie, and its strides then.
 struct Side {
-  Order order;
+  StridedLayout layout;
   Steps steps;
 };
 Side contiguous_side(const Shape& shape) {
-  const Order order = contiguous_order(element_count(shape));
-  return {order, *steps_of(order, shape)};
+  const StridedLayout layout = contiguous_layout(element_count(shape));
+  return {layout, *steps_of(layout, shape)};
 }
 
 void set_batch(uint32_t (&to)[npu::kMatmulBatchRank], const Steps& steps) {
@@ -91,26 +91,26 @@ std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
 }
 
 // The order in which a product is to lie, unless its reader is one too and reads what it finds.
-std::optional<Order> order_for_reader(const Graph& graph, ValueId value) {
-  const Showing showing = showing_of(graph, value);
-  return showing.reader.valid() && graph.op(showing.reader).def == &ops::kMatmul ? std::nullopt
-                                                                                 : showing.order;
+std::optional<StridedLayout> layout_for_reader(const Graph& graph, ValueId value) {
+  const ViewChain views = trailing_views(graph, value);
+  return views.reader.valid() && graph.op(views.reader).def == &ops::kMatmul ? std::nullopt
+                                                                             : views.layout;
 }
 
 // As a tensor lies, if its dimensions have strides, and contiguous.
-std::vector<Side> sides_of(const Shape& shape, const std::optional<Order>& lies) {
+std::vector<Side> sides_of(const Shape& shape, const std::optional<StridedLayout>& existing) {
   std::vector<Side> sides;
-  if (lies)
-    if (auto steps = steps_of(*lies, shape); steps && std::ranges::min(*steps) >= 0)
-      sides.push_back({*lies, std::move(*steps)});
+  if (existing)
+    if (auto steps = steps_of(*existing, shape); steps && std::ranges::min(*steps) >= 0)
+      sides.push_back({*existing, std::move(*steps)});
   Side plain = contiguous_side(shape);
-  if (sides.empty() || sides[0].order != plain.order) sides.push_back(std::move(plain));
+  if (sides.empty() || sides[0].layout != plain.layout) sides.push_back(std::move(plain));
   return sides;
 }
 
 // Whether the tensor has to be copied from or to how it lies.
-bool copies(const Side& side, const std::optional<Order>& lies) {
-  return lies && side.order != *lies;
+bool copies(const Side& side, const std::optional<StridedLayout>& existing) {
+  return existing && side.layout != *existing;
 }
 
 void lower(Builder& builder, const Group& group) {
@@ -119,11 +119,11 @@ void lower(Builder& builder, const Group& group) {
   const BoundOpView view(graph, group.head);
   const ValueId result = graph.op(group.root()).results[0];
   const npu::Target& target = builder.target();
-  const auto lies = [&](ValueId value) {
-    return graph.is_constant(value) ? std::nullopt : std::optional(builder.lies(value));
+  const auto layout_of = [&](ValueId value) {
+    return graph.is_constant(value) ? std::nullopt : std::optional(builder.layout_of(value));
   };
-  const std::array<std::optional<Order>, 3> found{lies(op.operands[0]), lies(op.operands[1]),
-                                                  order_for_reader(graph, result)};
+  const std::array<std::optional<StridedLayout>, 3> found{
+      layout_of(op.operands[0]), layout_of(op.operands[1]), layout_for_reader(graph, result)};
   const std::array<const Type*, 3> types{&view->operand(0), &view->operand(1), &view->result()};
   std::array<std::vector<Side>, 3> sides;
   for (size_t i = 0; i < 3; ++i) sides[i] = sides_of(types[i]->shape, found[i]);
@@ -156,21 +156,22 @@ void lower(Builder& builder, const Group& group) {
   matmul.zero_point_out = stage.zero_point;
   matmul.clamp_low = range.low;
   matmul.clamp_high = range.high;
-  matmul.left = builder.read(op.operands[0], best[0]->order);
-  const bool square = op.operands[0] == op.operands[1] && best[0]->order == best[1]->order;
-  matmul.right = square ? matmul.left : builder.read(op.operands[1], best[1]->order);
+  matmul.left = builder.read(op.operands[0], best[0]->layout);
+  const bool square = op.operands[0] == op.operands[1] && best[0]->layout == best[1]->layout;
+  matmul.right = square ? matmul.left : builder.read(op.operands[1], best[1]->layout);
   if (group.table) {
     matmul.flags = npu::kWithTable;
     matmul.table = builder.constant(std::as_bytes(std::span(*group.table)));
   }
-  matmul.output = builder.define(result, best[2]->order);
+  matmul.output = builder.define(result, best[2]->layout);
   builder.emit(cheaper_way(target, matmul), origin_of(graph, group), op.def->macs(*view));
 }
 
-constexpr Rule kRules[] = {{&ops::kMatmul, kConditions, layouts, estimate, lower, Absorbs::kTable}};
+constexpr LoweringRule kRules[] = {
+    {&ops::kMatmul, kConditions, layouts, estimate, lower, Absorbs::kTable}};
 
 }  // namespace
 
-std::span<const Rule> matmul_rules() { return kRules; }
+std::span<const LoweringRule> matmul_rules() { return kRules; }
 
 }  // namespace dtr::neutron

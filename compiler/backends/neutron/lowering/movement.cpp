@@ -28,17 +28,17 @@ void show(Builder& builder, const Op& op, Transform transform) {
   const ValueId x = op.operands[0];
   const ValueId y = op.results[0];
   const auto shown = [&](const Placed& from) -> std::optional<Placed> {
-    std::optional<Section> part = transform(from.order);
-    if (!part || part->order.size() > npu::kMoveRank) return std::nullopt;
+    std::optional<Section> part = transform(from.layout);
+    if (!part || part->layout.size() > npu::kMoveRank) return std::nullopt;
     return Placed{{from.address.region, word(from.address.offset + part->offset)},
-                  std::move(part->order)};
+                  std::move(part->layout)};
   };
-  const Order plain = contiguous_order(builder.graph().type(x).elements());
+  const StridedLayout plain = contiguous_layout(builder.graph().type(x).elements());
   if (builder.graph().is_constant(x)) {
     const int64_t elements = builder.graph().type(y).elements();
     const Placed from = *shown(builder.placed(x));
-    return builder.copy(from.address, from.order, builder.define(y, contiguous_order(elements)),
-                        contiguous_order(elements), elements, op.origin);
+    return builder.copy(from.address, from.layout, builder.define(y, contiguous_layout(elements)),
+                        contiguous_layout(elements), elements, op.origin);
   }
   std::optional<Placed> at = shown(builder.placed(x));
   if (!at) at = shown({builder.read(x, plain), plain});
@@ -48,7 +48,7 @@ void show(Builder& builder, const Op& op, Transform transform) {
 
 void lower_view(Builder& builder, const Group& group) {
   show(builder, builder.graph().op(group.head),
-       [](const Order& order) { return std::optional(Section{order}); });
+       [](const StridedLayout& layout) { return std::optional(Section{layout}); });
 }
 
 void lower_permute(Builder& builder, const Group& group) {
@@ -57,17 +57,18 @@ void lower_permute(Builder& builder, const Group& group) {
   std::vector<size_t> dims;
   for (const int64_t dim : op.attributes.get<Ints>("dims"))
     dims.push_back(*ops::normalize_dim(dim, shape.size()));
-  show(builder, op, [&](const Order& lies) {
-    std::optional<Order> order = permuted(lies, shape, dims);
-    return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
+  show(builder, op, [&](const StridedLayout& existing) {
+    std::optional<StridedLayout> layout = permuted(existing, shape, dims);
+    return layout ? std::optional(Section{std::move(*layout)}) : std::nullopt;
   });
 }
 
 void lower_slice(Builder& builder, const Group& group) {
   const BoundOpView view(builder.graph(), group.head);
   const ops::Slice slice = ops::slice_of(*view);
-  show(builder, builder.graph().op(group.head), [&](const Order& lies) {
-    return sliced(lies, view->operand(0).shape, slice.dim, slice.start, slice.count, slice.step);
+  show(builder, builder.graph().op(group.head), [&](const StridedLayout& existing) {
+    return sliced(existing, view->operand(0).shape, slice.dim, slice.start, slice.count,
+                  slice.step);
   });
 }
 
@@ -77,15 +78,15 @@ void lower_flip(Builder& builder, const Group& group) {
   std::vector<bool> dims(shape.size(), false);
   for (const int64_t dim : op.attributes.get<Ints>("dims"))
     dims[*ops::normalize_dim(dim, shape.size())] = true;
-  show(builder, op, [&](const Order& lies) { return reversed(lies, shape, dims); });
+  show(builder, op, [&](const StridedLayout& existing) { return reversed(existing, shape, dims); });
 }
 
 void lower_expand(Builder& builder, const Group& group) {
   const BoundOpView view(builder.graph(), group.head);
-  show(builder, builder.graph().op(group.head), [&](const Order& lies) {
-    std::optional<Order> order =
-        broadcast_order(lies, view->operand(0).shape, view->result().shape);
-    return order ? std::optional(Section{std::move(*order)}) : std::nullopt;
+  show(builder, builder.graph().op(group.head), [&](const StridedLayout& existing) {
+    std::optional<StridedLayout> layout =
+        broadcast_layout(existing, view->operand(0).shape, view->result().shape);
+    return layout ? std::optional(Section{std::move(*layout)}) : std::nullopt;
   });
 }
 
@@ -93,8 +94,10 @@ void lower_expand(Builder& builder, const Group& group) {
 Layout layout_of(const Builder& builder, const Op& op) {
   for (const ValueId operand : op.operands)
     if (!builder.graph().is_constant(operand)) {
-      const Order channels = order_of(builder.graph().type(operand).shape, Layout::kChannelsLast);
-      return builder.order(operand) == channels ? Layout::kChannelsLast : Layout::kContiguous;
+      const StridedLayout channels =
+          strided_layout(builder.graph().type(operand).shape, Layout::kChannelsLast);
+      return builder.dense_layout_of(operand) == channels ? Layout::kChannelsLast
+                                                          : Layout::kContiguous;
     }
   return Layout::kContiguous;
 }
@@ -105,11 +108,11 @@ void lower_cat(Builder& builder, const Group& group) {
   const Type& result = graph.type(op.results[0]);
   const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), result.rank());
   // In the order of the concatenation around it, or in which operands lie in it already.
-  const Part* outer = builder.planned(op.results[0]);
+  const Subview* outer = builder.planned_subview(op.results[0]);
   const Layout layout = builder.started(op.results[0]) ? result.layout : layout_of(builder, op);
   const std::vector<int64_t> steps =
       outer != nullptr ? outer->steps : strides(result.shape, layout);
-  const npu::Address whole = builder.define(op.results[0], strided_order(result.shape, steps));
+  const npu::Address whole = builder.define(op.results[0], strided_layout(result.shape, steps));
   int64_t at = 0;
   for (const ValueId operand : op.operands) {
     const Type& part = graph.type(operand);
@@ -120,12 +123,12 @@ void lower_cat(Builder& builder, const Group& group) {
     if (from.address.region ==
         whole.region) {  // a view of another part: copies do not read and write one tensor
       const Placed aside{builder.temporary(bytes_of(part), graph.value(operand).name),
-                         compacted(from.order)};
-      builder.copy(from.address, from.order, aside.address, aside.order, part.elements(),
+                         compacted(from.layout)};
+      builder.copy(from.address, from.layout, aside.address, aside.layout, part.elements(),
                    op.origin);
       from = aside;
     }
-    builder.copy(from.address, from.order, to, strided_order(part.shape, steps), part.elements(),
+    builder.copy(from.address, from.layout, to, strided_layout(part.shape, steps), part.elements(),
                  op.origin);
   }
 }
@@ -155,7 +158,7 @@ void lower_pad(Builder& builder, const Group& group) {
     to_offset += std::max<int64_t>(0, pad[2 * i]) * to_steps[dim];
     kept[dim] -= cut + std::max<int64_t>(0, -pad[2 * i + 1]);
   }
-  const npu::Address whole = builder.define(op.results[0], order_of(y.shape, layout));
+  const npu::Address whole = builder.define(op.results[0], strided_layout(y.shape, layout));
   const int64_t elements = element_count(kept);
   if (elements < y.elements()) {
     const Quantization& q = *y.quantization;
@@ -165,13 +168,13 @@ void lower_pad(Builder& builder, const Group& group) {
                  op.origin);
   }
   if (elements == 0) return;
-  const npu::Address from = builder.read(op.operands[0], order_of(x.shape, layout));
-  builder.copy({from.region, from.offset + word(from_offset)}, strided_order(kept, from_steps),
-               {whole.region, whole.offset + word(to_offset)}, strided_order(kept, to_steps),
+  const npu::Address from = builder.read(op.operands[0], strided_layout(x.shape, layout));
+  builder.copy({from.region, from.offset + word(from_offset)}, strided_layout(kept, from_steps),
+               {whole.region, whole.offset + word(to_offset)}, strided_layout(kept, to_steps),
                elements, op.origin);
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kView, kConditions, free_layouts, estimate_free, lower_view},
     {&ops::kPermute, kConditions, free_layouts, estimate_free, lower_permute},
     {&ops::kSliceTensor, kConditions, free_layouts, estimate_free, lower_slice},
@@ -184,6 +187,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> movement_rules() { return kRules; }
+std::span<const LoweringRule> movement_rules() { return kRules; }
 
 }  // namespace dtr::neutron

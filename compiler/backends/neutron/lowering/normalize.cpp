@@ -41,10 +41,10 @@ std::vector<Loop> joined(std::vector<Loop> loops) {
 }
 
 // nullopt if the order has no such loops.
-std::optional<npu::Normalize> kernel_of(const OpView& view, const Order& order) {
+std::optional<npu::Normalize> kernel_of(const OpView& view, const StridedLayout& layout) {
   const ops::NormalizeShape form = ops::normalize_shape(view);
   const Shape& shape = view.operand(0).shape;
-  const auto steps = steps_of(order, shape);
+  const auto steps = steps_of(layout, shape);
   if (!steps) return std::nullopt;
   std::vector<Loop> rows, elements;
   if (view.def == &ops::kGroupNorm) {
@@ -79,16 +79,18 @@ std::optional<npu::Normalize> kernel_of(const OpView& view, const Order& order) 
   return normalize;
 }
 
-Order plain_order(const OpView& view) { return contiguous_order(view.operand(0).elements()); }
+StridedLayout plain_layout(const OpView& view) {
+  return contiguous_layout(view.operand(0).elements());
+}
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
-  return *kernel_of(view, plain_order(view));
+  return *kernel_of(view, plain_layout(view));
 }
 
 std::vector<double> constant_values(const Builder& builder, const Op& op, size_t index) {
   if (index >= op.operands.size() || !op.operands[index].valid()) return {};
   const std::span<const float> values =
-      builder.program().constants.values<float>(builder.graph().value(op.operands[index]).constant);
+      builder.module().constants.values<float>(builder.graph().value(op.operands[index]).constant);
   return {values.begin(), values.end()};
 }
 
@@ -96,10 +98,11 @@ void lower(Builder& builder, const Group& group) {
   const Graph& graph = builder.graph();
   const Op& op = graph.op(group.head);
   const BoundOpView view(graph, group.head);
-  Order order =
-      graph.is_constant(op.operands[0]) ? plain_order(*view) : builder.order(op.operands[0]);
-  std::optional<npu::Normalize> normalize = kernel_of(*view, order);
-  if (!normalize) normalize = kernel_of(*view, order = plain_order(*view));
+  StridedLayout layout = graph.is_constant(op.operands[0])
+                             ? plain_layout(*view)
+                             : builder.dense_layout_of(op.operands[0]);
+  std::optional<npu::Normalize> normalize = kernel_of(*view, layout);
+  if (!normalize) normalize = kernel_of(*view, layout = plain_layout(*view));
   DTR_CHECK(normalize.has_value());  // a contiguous tensor has one loop of rows or two, and one of
                                      // elements or two
   const ops::QuantizedNormalize quantized = ops::quantized_normalize(
@@ -113,13 +116,13 @@ void lower(Builder& builder, const Group& group) {
   normalize->gain_shift = static_cast<uint32_t>(quantized.gain_shift);
   normalize->clamp_low = range.low;
   normalize->clamp_high = range.high;
-  normalize->input = builder.read(op.operands[0], order);
+  normalize->input = builder.read(op.operands[0], layout);
   normalize->parameters = builder.constant(std::as_bytes(std::span(quantized.parameters)));
-  normalize->output = builder.define(graph.op(group.root()).results[0], order);
+  normalize->output = builder.define(graph.op(group.root()).results[0], layout);
   builder.emit(*normalize, origin_of(graph, group));
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kGroupNorm, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
     {&ops::kLayerNorm, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
     {&ops::kRmsNorm, kConditions, any_layout, estimate, lower, Absorbs::kClamp},
@@ -127,6 +130,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> normalize_rules() { return kRules; }
+std::span<const LoweringRule> normalize_rules() { return kRules; }
 
 }  // namespace dtr::neutron

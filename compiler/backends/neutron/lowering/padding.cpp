@@ -4,12 +4,12 @@
 
 namespace dtr::neutron {
 
-int64_t padded_bytes(const Image& image, const ops::Window& window) {
+int64_t padded_bytes(const NhwcImage& image, const ops::Window& window) {
   const auto extent = [](const ops::WindowAxis& axis) { return axis.in + axis.pad + axis.pad_end; };
   return image.batch * image.channels * extent(window.h) * extent(window.w);
 }
 
-npu::Address read_padded(Builder& builder, ValueId x, const Image& image, ops::Window& window,
+npu::Address read_padded(Builder& builder, ValueId x, const NhwcImage& image, ops::Window& window,
                          const Origin& origin) {
   const Value& value = builder.graph().value(x);
   const auto bytes = static_cast<uint32_t>(padded_bytes(image, window));
@@ -25,10 +25,10 @@ npu::Address read_padded(Builder& builder, ValueId x, const Image& image, ops::W
   builder.emit(
       npu::Fill{.output = whole, .bytes = bytes, .value = value.type.quantization->zero_point()},
       origin);
-  const Order inside =
-      strided_order({image.batch, image.channels, height, width},
-                    std::array<int64_t, 4>{row * window.h.in, 1, row, image.channels});
-  builder.copy(builder.read(x, image.order), image.order, {whole.region, offset}, inside,
+  const StridedLayout inside =
+      strided_layout({image.batch, image.channels, height, width},
+                     std::array<int64_t, 4>{row * window.h.in, 1, row, image.channels});
+  builder.copy(builder.read(x, image.layout), image.layout, {whole.region, offset}, inside,
                value.type.elements(), origin);
   return whole;
 }

@@ -6,17 +6,17 @@
 
 namespace dtr::neutron {
 
-struct Image {  // an NHWC tensor
+struct NhwcImage {  // an NHWC tensor
   int64_t batch = 1, channels = 1;
-  Order order;
+  StridedLayout layout;
 };
 
 // Bytes of the padded tensor.
-int64_t padded_bytes(const Image& image, const ops::Window& window);
+int64_t padded_bytes(const NhwcImage& image, const ops::Window& window);
 
 // Address of `x`, NHWC, with the window's padding of `zero_point` around it, a Fill and a Move; the
 // window then has none.
-npu::Address read_padded(Builder& builder, ValueId x, const Image& image, ops::Window& window,
+npu::Address read_padded(Builder& builder, ValueId x, const NhwcImage& image, ops::Window& window,
                          const Origin& origin);
 
 // The same in one call, which can add channels too: a convolution of one tap whose weights are the

@@ -16,7 +16,7 @@ uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
 ImageDims dims_of(const Shape& shape) { return shape.size() == 4 ? kBatchOfImages : kSingleImage; }
 // (N, C, H, W) or (C, H, W) as NHWC.
-Order pool_order(const Shape& shape) { return image_order(shape, dims_of(shape)); }
+StridedLayout pool_layout(const Shape& shape) { return image_layout(shape, dims_of(shape)); }
 
 npu::Window window_of_pool(const Shape& shape, const ops::Window& window) {
   const auto& [h, w] = window;
@@ -39,8 +39,8 @@ npu::Window window_of_pool(const Shape& shape, const ops::Window& window) {
                      .pad_left = static_cast<int32_t>(w.pad)});
 }
 
-Image image_of(const Shape& shape) {
-  return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], pool_order(shape)};
+NhwcImage image_of(const Shape& shape) {
+  return {shape.size() == 4 ? shape[0] : 1, shape[shape.size() - 3], pool_layout(shape)};
 }
 
 // ---- max_pool2d, avg_pool2d
@@ -115,14 +115,14 @@ void lower_pool(Builder& builder, const Group& group) {
   const Quantization& in = *x.quantization;
   const Quantization& out = *view->result().quantization;
   const ValueId result = graph.op(group.root()).results[0];
-  const Order result_order = pool_order(view->result().shape);
+  const StridedLayout result_layout = pool_layout(view->result().shape);
   const numerics::Range range =
       group.clamp.value_or(is_max(*view) ? numerics::Range{} : ops::range_of(out));
   const bool sums = !is_max(*view) && !ops::averages_codes(*view);
   const numerics::Requantization by =
       sums ? ops::mean_multiplier(*view, *ops::average_divisor(*view)) : numerics::Requantization{};
   ops::Window window = ops::pool_window(*view);
-  const Image image = image_of(x.shape);
+  const NhwcImage image = image_of(x.shape);
   if (is_reduction(builder.target(), *view, window)) {
     const auto loops = [](const ops::WindowAxis& axis) {
       return WindowLoops{.in = axis.in,
@@ -132,10 +132,10 @@ void lower_pool(Builder& builder, const Group& group) {
                          .kernel = axis.kernel,
                          .dilation = axis.dilation};
     };
-    const npu::Address from = builder.read(op.operands[0], image.order);
+    const npu::Address from = builder.read(op.operands[0], image.layout);
     npu::Reduce reduce = reduce_windows(
         sums ? npu::ReduceKind::kSum : npu::ReduceKind::kMaximum, image.batch, image.channels,
-        loops(window.h), loops(window.w), from, builder.define(result, result_order));
+        loops(window.h), loops(window.w), from, builder.define(result, result_layout));
     if (sums) set_sum(reduce, in, out, by);
     set_clamp(reduce, range);
     return builder.emit(reduce, origin_of(graph, group));
@@ -208,7 +208,7 @@ WindowLoops adaptive_loops(const ops::AdaptiveAxis& axis, int64_t position) {
 // As if all windows were one command.
 std::optional<Kernel> estimate_adaptive(const Machine&, const OpView& view) {
   const ops::AdaptiveWindow window = ops::adaptive_window(view);
-  const Image image = image_of(view.operand(0).shape);
+  const NhwcImage image = image_of(view.operand(0).shape);
   const auto loops = [](const ops::AdaptiveAxis& axis) {
     return WindowLoops{.in = axis.in,
                        .out = axis.out,
@@ -225,16 +225,16 @@ void lower_adaptive(Builder& builder, const Group& group) {
   const Quantization& in = *view->operand(0).quantization;
   const Quantization& out = *view->result().quantization;
   const bool max = view->def == &ops::kAdaptiveMaxPool2d;
-  const Image image = image_of(view->operand(0).shape);
+  const NhwcImage image = image_of(view->operand(0).shape);
   const ops::AdaptiveWindow window = ops::adaptive_window(*view);
   npu::Address output{};
   for (int64_t h = 0; h < Repeat(window.h).period; ++h)
     for (int64_t w = 0; w < Repeat(window.w).period; ++w) {
       const WindowLoops rows = adaptive_loops(window.h, h), columns = adaptive_loops(window.w, w);
-      const npu::Address input = builder.read(graph.op(group.head).operands[0], image.order);
+      const npu::Address input = builder.read(graph.op(group.head).operands[0], image.layout);
       if (h == 0 && w == 0)
         output =
-            builder.define(graph.op(group.root()).results[0], pool_order(view->result().shape));
+            builder.define(graph.op(group.root()).results[0], pool_layout(view->result().shape));
       npu::Reduce reduce =
           reduce_windows(max ? npu::ReduceKind::kMaximum : npu::ReduceKind::kSum, image.batch,
                          image.channels, rows, columns, input, output);
@@ -244,7 +244,7 @@ void lower_adaptive(Builder& builder, const Group& group) {
     }
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kAdaptiveAvgPool2d, kAdaptiveConditions, channels_last, estimate_adaptive,
      lower_adaptive, Absorbs::kClamp},
     {&ops::kAdaptiveMaxPool2d, kAdaptiveConditions, channels_last, estimate_adaptive,
@@ -257,6 +257,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> pool_rules() { return kRules; }
+std::span<const LoweringRule> pool_rules() { return kRules; }
 
 }  // namespace dtr::neutron

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "compiler/backends/neutron/layout/order.h"
+#include "compiler/backends/neutron/layout/strided_layout.h"
 #include "compiler/ir/graph.h"
 
 namespace dtr::neutron {
@@ -12,15 +12,15 @@ namespace dtr::neutron {
 bool reads_in_place(const Graph& graph, OpId op);
 
 // Views and permutations behind a value, each of which alone reads the one before it.
-struct Showing {
-  ValueId last;                // what the last of them gives; without any, the value
-  OpId reader;                 // what alone reads that, if one op does
-  std::optional<Order> order;  // of the value, if `last` is to lie as its type says
+struct ViewChain {
+  ValueId last;                         // what the last of them gives; without any, the value
+  OpId reader;                          // what alone reads that, if one op does
+  std::optional<StridedLayout> layout;  // of the value, if `last` is to lie as its type says
 };
-Showing showing_of(const Graph& graph, ValueId value);
+ViewChain trailing_views(const Graph& graph, ValueId value);
 
 // The order in which an output of the graph, or a kernel that reads pixels, takes a value that
 // nobody else reads.
-std::optional<Order> order_asked_for(const Graph& graph, ValueId value);
+std::optional<StridedLayout> layout_preferred_by_readers(const Graph& graph, ValueId value);
 
 }  // namespace dtr::neutron

@@ -30,7 +30,7 @@ std::vector<bool> compared_dims(const OpView& view) {
 struct Loops {
   std::vector<CopyLoop> results;  // from the operand to the result
   std::vector<CopyLoop> reduced;  // to_step: of the index of an element among them, or 0
-  Order result_order;
+  StridedLayout result_layout;
 };
 
 // Outermost first; loops that continue each other are one.
@@ -50,13 +50,13 @@ void join(std::vector<CopyLoop>& loops) {
 // Loops over an operand of that order; results lie as `wanted`, or as their elements do. nullopt
 // where the digits of the order do not divide at the dimensions, or make more loops than the
 // command has.
-std::optional<Loops> loops_over(const OpView& view, const Order& order,
-                                const std::optional<Order>& wanted = {}) {
+std::optional<Loops> loops_over(const OpView& view, const StridedLayout& layout,
+                                const std::optional<StridedLayout>& wanted = {}) {
   const Shape& shape = view.operand(0).shape;
   const bool counts = finds_index(view);
   const std::vector<bool> reduced = counts ? compared_dims(view) : *ops::reduced_dims(view);
-  const std::optional<Order> digits = split_at_dims(order, shape);
-  if (!digits) return std::nullopt;
+  const std::optional<StridedLayout> modes = split_at_dims(layout, shape);
+  if (!modes) return std::nullopt;
   const std::vector<int64_t> places = strides(shape, Layout::kContiguous);
   std::vector<int64_t> result_places(shape.size());  // of kept dimensions
   int64_t place = 1;
@@ -65,20 +65,22 @@ std::optional<Loops> loops_over(const OpView& view, const Order& order,
     if (!reduced[i]) place *= shape[i];
   }
   Loops loops;
-  Order kept;
-  for (const Digit& digit : *digits) {
-    if (digit.extent == 1) continue;
+  StridedLayout kept;
+  for (const Mode& mode : *modes) {
+    if (mode.extent == 1) continue;
     size_t dim = 0;
-    while (shape[dim] == 1 || digit.place < places[dim] || digit.place >= places[dim] * shape[dim])
+    while (shape[dim] == 1 || mode.logical_stride < places[dim] ||
+           mode.logical_stride >= places[dim] * shape[dim])
       ++dim;
     if (reduced[dim]) {
-      loops.reduced.push_back({digit.extent, digit.step, counts ? digit.place : 0});
+      loops.reduced.push_back({mode.extent, mode.byte_stride, counts ? mode.logical_stride : 0});
     } else {
-      kept.push_back({digit.extent, digit.place / places[dim] * result_places[dim], digit.step});
+      kept.push_back(
+          {mode.extent, mode.logical_stride / places[dim] * result_places[dim], mode.byte_stride});
     }
   }
-  loops.result_order = wanted.value_or(compacted(kept));
-  auto results = copy_loops(kept, loops.result_order);
+  loops.result_layout = wanted.value_or(compacted(kept));
+  auto results = copy_loops(kept, loops.result_layout);
   if (!results) return std::nullopt;
   loops.results = std::move(*results);
   if (counts) std::ranges::sort(loops.reduced, std::greater(), &CopyLoop::to_step);
@@ -123,14 +125,14 @@ constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank,
 
 // An index of another type than int8 takes more bytes, and steps over them.
 void set_result(npu::Reduce& reduce, const Type& result) {
-  if (!npu::gives_index(reduce.kind)) return;
+  if (!npu::returns_index(reduce.kind)) return;
   reduce.index_bytes = static_cast<uint32_t>(byte_size(result.dtype));
   for (int32_t& stride : reduce.output_stride) stride *= static_cast<int32_t>(reduce.index_bytes);
 }
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   const std::optional<Loops> loops =
-      loops_over(view, order_of(view.operand(0).shape, Layout::kContiguous));
+      loops_over(view, strided_layout(view.operand(0).shape, Layout::kContiguous));
   DTR_CHECK(loops.has_value());
   npu::Reduce reduce = reduce_of(kind_of(view), loops->results, loops->reduced);
   set_result(reduce, view.result());
@@ -161,23 +163,23 @@ void lower(Builder& builder, const Group& group) {
   const ValueId x = graph.op(group.head).operands[0];
   const ValueId y = graph.op(group.root()).results[0];
   Placed from = builder.placed(x);
-  std::optional<Loops> loops = loops_over(*view, from.order, builder.asked_order(y));
-  if (!loops) loops = loops_over(*view, from.order);
+  std::optional<Loops> loops = loops_over(*view, from.layout, builder.preferred_layout(y));
+  if (!loops) loops = loops_over(*view, from.layout);
   if (!loops) {
-    from.order = contiguous_order(view->operand(0).elements());
-    from.address = builder.read(x, from.order);
-    loops = loops_over(*view, from.order);
+    from.layout = contiguous_layout(view->operand(0).elements());
+    from.address = builder.read(x, from.layout);
+    loops = loops_over(*view, from.layout);
     DTR_CHECK(loops.has_value());  // each dimension is one digit
   }
   npu::Reduce reduce = reduce_of(kind_of(*view), loops->results, loops->reduced);
-  npu::gives_index(reduce.kind) ? set_result(reduce, view->result())
-                                : set_arithmetic(reduce, *view, group.clamp);
+  npu::returns_index(reduce.kind) ? set_result(reduce, view->result())
+                                  : set_arithmetic(reduce, *view, group.clamp);
   reduce.input = from.address;
-  reduce.output = builder.define(y, loops->result_order);
+  reduce.output = builder.define(y, loops->result_layout);
   builder.emit(reduce, origin_of(graph, group));
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kAmax, kConditions, layouts, estimate, lower, Absorbs::kClamp},
     {&ops::kAmin, kConditions, layouts, estimate, lower, Absorbs::kClamp},
     {&ops::kArgmax, kIndexConditions, layouts, estimate, lower},
@@ -219,6 +221,6 @@ void set_clamp(npu::Reduce& reduce, numerics::Range range) {
   reduce.clamp_high = range.high;
 }
 
-std::span<const Rule> reduction_rules() { return kRules; }
+std::span<const LoweringRule> reduction_rules() { return kRules; }
 
 }  // namespace dtr::neutron

@@ -54,19 +54,19 @@ void lower(Builder& builder, const Group& group) {
     to.fraction_bits = static_cast<uint32_t>(from.fraction_bits);
   }
   resize.input =
-      builder.read(op.operands[0], order_of(view->operand(0).shape, Layout::kChannelsLast));
+      builder.read(op.operands[0], strided_layout(view->operand(0).shape, Layout::kChannelsLast));
   resize.output =
-      builder.define(op.results[0], order_of(view->result().shape, Layout::kChannelsLast));
+      builder.define(op.results[0], strided_layout(view->result().shape, Layout::kChannelsLast));
   builder.emit(resize, op.origin);
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kUpsampleBilinear2d, kConditions, channels_last, estimate, lower},
     {&ops::kUpsampleNearest2d, kConditions, channels_last, estimate, lower},
 };
 
 }  // namespace
 
-std::span<const Rule> resize_rules() { return kRules; }
+std::span<const LoweringRule> resize_rules() { return kRules; }
 
 }  // namespace dtr::neutron

@@ -4,17 +4,17 @@
 
 namespace dtr::neutron {
 
-const Rule* find_rule(const OpDef& def) {
-  for (const std::span<const Rule> rules :
+const LoweringRule* find_rule(const OpDef& def) {
+  for (const std::span<const LoweringRule> rules :
        {convolution_rules(), linear_rules(), pool_rules(), binary_rules(), softmax_rules(),
         matmul_rules(), normalize_rules(), movement_rules(), index_rules(), reduction_rules(),
         resize_rules()})
-    for (const Rule& rule : rules)
+    for (const LoweringRule& rule : rules)
       if (rule.def == &def) return &rule;
   return is_function(def) && def.schema.max_operands() == 1 ? &elementwise_rule() : nullptr;
 }
 
-const Rule* find_rule(const Graph& graph, OpId op) {
+const LoweringRule* find_rule(const Graph& graph, OpId op) {
   return is_table_op(graph, op) ? &elementwise_rule() : find_rule(*graph.op(op).def);
 }
 

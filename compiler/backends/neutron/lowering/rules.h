@@ -36,7 +36,7 @@ enum class Absorbs : uint8_t {
   kEpilogue
 };  // kTables: the head is one itself
 
-struct Rule {
+struct LoweringRule {
   const OpDef* def;
   std::span<const Condition* const> conditions;
   LayoutChoice (*layouts)(const OpView&);
@@ -51,24 +51,26 @@ struct Rule {
 
 // The rule of an op, or nullptr. An operator of two operands has its own unless one of them is a
 // number: then it is a table.
-const Rule* find_rule(const Graph& graph, OpId op);
+const LoweringRule* find_rule(const Graph& graph, OpId op);
 // The rule of an operator in general.
-const Rule* find_rule(const OpDef& def);
+const LoweringRule* find_rule(const OpDef& def);
 
 // Per file of lowering/: rows of the table.
-std::span<const Rule> convolution_rules();
-std::span<const Rule> linear_rules();
-std::span<const Rule> pool_rules();       // max_pool2d, avg_pool2d, adaptive ones
-std::span<const Rule> reduction_rules();  // mean.dim, sum.dim_IntList, amax, amin, argmax, argmin
-std::span<const Rule> resize_rules();     // upsample_nearest2d, upsample_bilinear2d
-std::span<const Rule> binary_rules();     // add, sub, mul, maximum, minimum, prelu of two tensors
-std::span<const Rule> softmax_rules();    // softmax, log_softmax
-std::span<const Rule> matmul_rules();
-std::span<const Rule> normalize_rules();  // layer_norm, group_norm, rms_norm
-std::span<const Rule> index_rules();      // index_select
-std::span<const Rule>
+std::span<const LoweringRule> convolution_rules();
+std::span<const LoweringRule> linear_rules();
+std::span<const LoweringRule> pool_rules();  // max_pool2d, avg_pool2d, adaptive ones
+std::span<const LoweringRule>
+reduction_rules();  // mean.dim, sum.dim_IntList, amax, amin, argmax, argmin
+std::span<const LoweringRule> resize_rules();  // upsample_nearest2d, upsample_bilinear2d
+std::span<const LoweringRule>
+binary_rules();  // add, sub, mul, maximum, minimum, prelu of two tensors
+std::span<const LoweringRule> softmax_rules();  // softmax, log_softmax
+std::span<const LoweringRule> matmul_rules();
+std::span<const LoweringRule> normalize_rules();  // layer_norm, group_norm, rms_norm
+std::span<const LoweringRule> index_rules();      // index_select
+std::span<const LoweringRule>
 movement_rules();  // view, permute, slice, expand, flip, constant_pad_nd, cat, dim order
-const Rule& elementwise_rule();  // every elementwise function of one tensor
+const LoweringRule& elementwise_rule();  // every elementwise function of one tensor
 
 // The operator is elementwise and has an integer form from int8 to int8.
 bool is_function(const OpDef& def);
@@ -78,7 +80,7 @@ bool is_table_op(const Graph& graph, OpId op);
 // The operand that is the tensor.
 ValueId table_operand(const Graph& graph, OpId op);
 // Its values for all 256 operands.
-Table table_of(const Program& program, const Graph& graph, OpId op);
+Table table_of(const Module& module, const Graph& graph, OpId op);
 Table compose(const Table& outer, const Table& inner);
 // [low, high] if the table, over operands in `domain`, is the operand limited to that range.
 std::optional<numerics::Range> as_clamp(const Table& table, numerics::Range domain);

@@ -34,7 +34,7 @@ size_t dim_of(const OpView& view) { return view.operand(0).rank() == 0 ? 0 : sof
 
 Rows plain_rows(const OpView& view) {
   const Shape& shape = view.operand(0).shape;
-  return *rows_of(contiguous_order(element_count(shape)), shape, dim_of(view));
+  return *rows_of(contiguous_layout(element_count(shape)), shape, dim_of(view));
 }
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
@@ -42,7 +42,7 @@ std::optional<Kernel> estimate(const Machine&, const OpView& view) {
 }
 
 // The dense order with a dimension innermost.
-Order last_order(const Shape& shape, size_t dim) {
+StridedLayout dim_innermost_layout(const Shape& shape, size_t dim) {
   std::vector<int64_t> steps(shape.size());
   int64_t step = steps[dim] = 1;
   step *= shape[dim];
@@ -51,7 +51,7 @@ Order last_order(const Shape& shape, size_t dim) {
     steps[i] = step;
     step *= shape[i];
   }
-  return strided_order(shape, steps);
+  return strided_layout(shape, steps);
 }
 
 // The mask lies with its own dimension innermost, without leading dimensions along which it
@@ -65,34 +65,35 @@ Shape shape_of_mask(const Type& mask, const Shape& shape, size_t dim) {
   return rows;
 }
 
-npu::Address constant_mask(Builder& builder, ValueId id, const Shape& shape, const Order& order) {
+npu::Address constant_mask(Builder& builder, ValueId id, const Shape& shape,
+                           const StridedLayout& layout) {
   const Value& mask = builder.graph().value(id);
   // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
-  std::byte* data = const_cast<std::byte*>(builder.program().constants.bytes(mask.constant).data());
+  std::byte* data = const_cast<std::byte*>(builder.module().constants.bytes(mask.constant).data());
   Shape own = mask.type.shape;
   own.insert(own.begin(), shape.size() - own.size(), 1);
   const std::vector<int8_t> expanded = ops::expand_mask({DType::kBool, own, data}, shape);
-  return builder.constant(rearranged(std::as_bytes(std::span(expanded)), order));
+  return builder.constant(rearranged(std::as_bytes(std::span(expanded)), layout));
 }
 
 // As it lies if that is how rows are read, else copied, with what it repeats.
-npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape, const Order& order,
-                           const Origin& origin) {
+npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape,
+                           const StridedLayout& layout, const Origin& origin) {
   const Value& mask = builder.graph().value(id);
   Shape own = mask.type.shape;
   own.insert(own.begin(), shape.size() - own.size(), 1);
   Placed from = builder.placed(id);
-  std::optional<Order> spread = broadcast_order(from.order, own, shape);
+  std::optional<StridedLayout> spread = broadcast_layout(from.layout, own, shape);
   if (!spread) {  // a view of a permutation, perhaps
-    from.order = contiguous_order(mask.type.elements());
-    from.address = builder.read(id, from.order);
-    spread = broadcast_order(from.order, own, shape);
+    from.layout = contiguous_layout(mask.type.elements());
+    from.address = builder.read(id, from.layout);
+    spread = broadcast_layout(from.layout, own, shape);
     DTR_CHECK(spread.has_value());  // every dimension is one digit
   }
-  if (*spread == order) return from.address;
+  if (*spread == layout) return from.address;
   const npu::Address rows =
       builder.temporary(static_cast<uint32_t>(element_count(shape)), mask.name);
-  builder.copy(from.address, *spread, rows, order, element_count(shape), origin);
+  builder.copy(from.address, *spread, rows, layout, element_count(shape), origin);
   return rows;
 }
 
@@ -117,8 +118,8 @@ void emit_padded(Builder& builder, const Op& op, const Rows& rows, npu::Softmax 
   builder.emit(softmax, op.origin);
   const Shape shape{rows.outer, rows.columns};
   const int64_t elements = rows.outer * rows.columns;
-  builder.copy(softmax.output, strided_order(shape, std::array<int64_t, 2>{padded, 1}),
-               builder.define(op.results[0], rows.order), contiguous_order(elements), elements,
+  builder.copy(softmax.output, strided_layout(shape, std::array<int64_t, 2>{padded, 1}),
+               builder.define(op.results[0], rows.layout), contiguous_layout(elements), elements,
                op.origin);
 }
 
@@ -128,10 +129,10 @@ void lower(Builder& builder, const Group& group) {
   const BoundOpView view(graph, group.head);
   std::optional<Rows> rows;
   if (masked(*view))
-    rows = rows_of(last_order(view->operand(0).shape, dim_of(*view)), view->operand(0).shape,
-                   dim_of(*view));
+    rows = rows_of(dim_innermost_layout(view->operand(0).shape, dim_of(*view)),
+                   view->operand(0).shape, dim_of(*view));
   if (!rows && !graph.is_constant(op.operands[0]))
-    rows = rows_of(builder.order(op.operands[0]), view->operand(0).shape, dim_of(*view));
+    rows = rows_of(builder.dense_layout_of(op.operands[0]), view->operand(0).shape, dim_of(*view));
   if (!rows) rows = plain_rows(*view);
   npu::Softmax softmax = kernel_of(*rows);
   const numerics::SoftmaxParameters parameters = ops::softmax_parameters(*view);
@@ -142,30 +143,30 @@ void lower(Builder& builder, const Group& group) {
   softmax.difference = rescale(parameters.to_difference);
   softmax.output_rescale = rescale(parameters.to_result);
   softmax.zero_point_out = parameters.zero_point;
-  softmax.input = builder.read(op.operands[0], rows->order);
+  softmax.input = builder.read(op.operands[0], rows->layout);
   if (masked(*view)) {
     const ValueId mask = op.operands[1];
     const size_t dim = dim_of(*view);
     const Shape shape = shape_of_mask(graph.type(mask), view->operand(0).shape, dim);
-    const Order order = last_order(shape, dim);
-    softmax.mask = graph.is_constant(mask) ? constant_mask(builder, mask, shape, order)
-                                           : computed_mask(builder, mask, shape, order, op.origin);
+    const StridedLayout layout = dim_innermost_layout(shape, dim);
+    softmax.mask = graph.is_constant(mask) ? constant_mask(builder, mask, shape, layout)
+                                           : computed_mask(builder, mask, shape, layout, op.origin);
     softmax.mask_rows = static_cast<uint32_t>(element_count(shape)) / softmax.columns;
   }
   const bool pads = view->def == &ops::kSoftmax && !masked(*view) && rows->inner == 1 &&
                     rows->columns % builder.target().macs != 0;
   if (builder.machine().options.nxp_like() && pads) return emit_padded(builder, op, *rows, softmax);
-  softmax.output = builder.define(op.results[0], rows->order);
+  softmax.output = builder.define(op.results[0], rows->layout);
   builder.emit(softmax, op.origin);
 }
 
-constexpr Rule kRules[] = {
+constexpr LoweringRule kRules[] = {
     {&ops::kSoftmax, kConditions, any_layout, estimate, lower},
     {&ops::kLogSoftmax, kConditions, any_layout, estimate, lower},
 };
 
 }  // namespace
 
-std::span<const Rule> softmax_rules() { return kRules; }
+std::span<const LoweringRule> softmax_rules() { return kRules; }
 
 }  // namespace dtr::neutron

@@ -5,7 +5,7 @@
 namespace dtr::neutron {
 namespace {
 
-struct Life {
+struct LiveRange {
   uint32_t first = UINT32_MAX, last = 0;
   void touch(uint32_t step) {
     first = std::min(first, step);
@@ -58,7 +58,7 @@ uint64_t MemoryPlan::peak() const {
 }
 
 MemoryPlan plan_memory(const LoweredGraph& graph) {
-  std::vector<Life> lives(graph.storages.size());
+  std::vector<LiveRange> lives(graph.storages.size());
   for (uint32_t step = 0; step < graph.calls.size(); ++step)
     visit_addresses(graph.calls[step].kernel, [&](const npu::Address& address, Access) {
       if (address.region != kOwnConstants) lives[address.region].touch(step);

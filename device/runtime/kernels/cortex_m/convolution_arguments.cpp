@@ -37,12 +37,12 @@ Error read_convolution(Arguments& arguments, const ConvolutionPlaces& places,
   }
   const auto scratch_bytes = static_cast<int64_t>(scratch.bytes());
   const auto trusted = [&](const Tensor& list) {
-    return is_apart(list, scratch.data, scratch_bytes) &&
-           is_apart(list, out.data, conv.out.bytes());
+    return is_disjoint(list, scratch.data, scratch_bytes) &&
+           is_disjoint(list, out.data, conv.out.bytes());
   };
   if (!good_axes(places.transposed ? conv.out : conv.in, conv.h, conv.w) ||
-      !is_apart(scratch.data, scratch_bytes, out.data, conv.out.bytes()) ||
-      !is_apart(in, scratch.data, scratch_bytes) || !trusted(multipliers) || !trusted(shifts)) {
+      !is_disjoint(scratch.data, scratch_bytes, out.data, conv.out.bytes()) ||
+      !is_disjoint(in, scratch.data, scratch_bytes) || !trusted(multipliers) || !trusted(shifts)) {
     return Error::kKernelArguments;
   }
   std::copy_n(weight.sizes, 4, conv.weight_sizes);

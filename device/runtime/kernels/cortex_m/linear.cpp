@@ -116,7 +116,7 @@ Error quantized_linear_per_channel_out(std::span<Value* const> values) {
   Channels channels;
   if (!arguments.good() || !read_linear(in, weights, bias, offset, out, &linear) ||
       !read_channels(multipliers, shifts, bias, linear.matrix.outputs, &channels) ||
-      !is_apart(multipliers, out.data, out_bytes) || !is_apart(shifts, out.data, out_bytes) ||
+      !is_disjoint(multipliers, out.data, out_bytes) || !is_disjoint(shifts, out.data, out_bytes) ||
       !read_finish(zero_point, low, high, &channels.finish)) {
     return Error::kKernelArguments;
   }

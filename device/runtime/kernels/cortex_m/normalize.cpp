@@ -29,7 +29,7 @@ Error quantized_normalize_out(std::span<Value* const> values) {
   }
   // Sums of a row bound its quotients: it may be written in place, but not before all of it is
   // read.
-  if (in.data != out.data && !is_apart(in, out.data, static_cast<int64_t>(out.bytes())))
+  if (in.data != out.data && !is_disjoint(in, out.data, static_cast<int64_t>(out.bytes())))
     return Error::kKernelArguments;
   if (in.dtype != ScalarType::kChar || out.dtype != ScalarType::kChar ||
       gains.dtype != ScalarType::kInt || offsets.dtype != ScalarType::kInt) {

@@ -176,8 +176,9 @@ bool read_windows(const PoolImages& images, std::span<const int64_t> kernel,
 
 bool is_pool_scratch(const Tensor& scratch, const PoolImages& images) {
   const int64_t bytes = dtr::cortex_m::average_pool_scratch_bytes(images.in.channels);
-  return is_scratch(scratch, bytes) && is_apart(scratch.data, bytes, images.x, images.in.bytes()) &&
-         is_apart(scratch.data, bytes, images.y, images.out.bytes());
+  return is_scratch(scratch, bytes) &&
+         is_disjoint(scratch.data, bytes, images.x, images.in.bytes()) &&
+         is_disjoint(scratch.data, bytes, images.y, images.out.bytes());
 }
 
 template <class Axes, class Divisor>

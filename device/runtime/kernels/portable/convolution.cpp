@@ -138,8 +138,8 @@ Error convolution_out(std::span<Value* const> values) {
   if (in.rank == 4)
     c.vertical = {c.weight.height, per_axis(stride, 0, 1), per_axis(padding, 0, 0),
                   per_axis(dilation, 0, 1)};
-  if (!c.vertical.sane() || !c.horizontal.sane() || groups < 1 || c.in.channels % groups != 0 ||
-      c.out.channels % groups != 0 || c.in.batch != c.out.batch) {
+  if (!c.vertical.is_valid() || !c.horizontal.is_valid() || groups < 1 ||
+      c.in.channels % groups != 0 || c.out.channels % groups != 0 || c.in.batch != c.out.batch) {
     return Error::kKernelArguments;
   }
   const int64_t weight_outer = transposed ? c.in.channels : c.out.channels;

@@ -39,7 +39,8 @@ inline bool make_pool(const Tensor& in, const Tensor& out, std::span<const int64
   pool->vertical = axis(0);
   pool->horizontal = axis(1);
   const auto fits = [&](const Axis& along, int32_t from, int32_t to) {
-    return along.sane() && along.padding <= along.kernel / 2 && to == along.out_extent(from, ceil);
+    return along.is_valid() && along.padding <= along.kernel / 2 &&
+           to == along.out_extent(from, ceil);
   };
   return pool->in.batch == pool->out.batch && pool->in.channels == pool->out.channels &&
          fits(pool->vertical, pool->in.height, pool->out.height) &&

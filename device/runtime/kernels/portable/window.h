@@ -38,7 +38,7 @@ inline Image image_of(const Tensor& tensor) {
 struct Axis {
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
 
-  bool sane() const {
+  bool is_valid() const {
     return in_range(kernel) && in_range(stride) && in_range(dilation) && padding >= 0 &&
            padding < kMax;
   }

@@ -71,7 +71,7 @@ void begin_run(Program running) {
   program = running;
   used_bytes = 0;
   const Stopwatch watch;
-  profiler().rehearse(program->steps, program->events - 1 - program->steps);
+  profiler().record_and_discard(program->steps, program->events - 1 - program->steps);
   cost = static_cast<uint32_t>(watch.instructions());
   program->record_npu(&profiler());
   run = profiler().start(ProfileEvent::kRun);

@@ -31,10 +31,10 @@ inline std::vector<size_t> physical_places(const Type& type) {
   return places;
 }
 
-inline Program parse(std::string_view text) {
-  Result<Program> program = parse_program(text, "test.ir");
-  if (!program) ADD_FAILURE() << to_text(program.error()) << "\n" << text;
-  return program ? std::move(*program) : Program{};
+inline Module parse(std::string_view text) {
+  Result<Module> module = parse_module(text, "test.ir");
+  if (!module) ADD_FAILURE() << to_text(module.error()) << "\n" << text;
+  return module ? std::move(*module) : Module{};
 }
 
 struct Compiled {
@@ -44,8 +44,8 @@ struct Compiled {
   uint32_t most_activation_bytes = 0;  // live at one step, staging not counted, operands counted
   std::vector<std::byte> payload;
 
-  const neutron::Partition& details() const {
-    return dynamic_cast<const neutron::Partition&>(*partition);
+  const neutron::NeutronPartition& details() const {
+    return dynamic_cast<const neutron::NeutronPartition&>(*partition);
   }
   std::vector<std::string> kernels() const {
     std::vector<std::string> names;
@@ -67,14 +67,14 @@ inline void place(Compiled& compiled) {
   compiled.scratch_bytes = (static_cast<uint32_t>(plan.total) + 15) / 16 * 16;
 }
 
-inline Result<Compiled> compile(Program& program, const npu::Target& target = test::machine(),
+inline Result<Compiled> compile(Module& module, const npu::Target& target = test::machine(),
                                 NeutronOptions options = {}) {
   const std::unique_ptr<DelegateBackend> backend = make_neutron_backend(target, options);
-  for (const OpId op : program.forward().ops())
-    if (const auto refusal = backend->refuse(program.forward(), op))
+  for (const OpId op : module.forward().ops())
+    if (const auto refusal = backend->refuse(module.forward(), op))
       ADD_FAILURE() << refusal->reason;
   Compiled compiled;
-  DTR_ASSIGN(compiled.partition, backend->lower(program, program.forward()));
+  DTR_ASSIGN(compiled.partition, backend->lower(module, module.forward()));
   place(compiled);
   DTR_ASSIGN(compiled.payload,
              compiled.partition->encode(compiled.offsets, compiled.scratch_bytes));
@@ -104,10 +104,10 @@ struct Outcome {
   std::vector<Tensor> outputs;  // logical order
 };
 
-inline Outcome simulate(const Program& program, const Compiled& compiled,
+inline Outcome simulate(const Module& module, const Compiled& compiled,
                         std::span<const Tensor> inputs, const npu::Target& target = test::machine(),
-                        const simulator::Kit& kit = simulator::best_kit()) {
-  const Graph& graph = program.forward();
+                        const simulator::KernelSet& kernel_set = simulator::best_kernel_set()) {
+  const Graph& graph = module.forward();
   Memory payload(compiled.payload.size());
   std::copy(compiled.payload.begin(), compiled.payload.end(), payload.data());
   std::vector<Memory> memories;
@@ -125,7 +125,7 @@ inline Outcome simulate(const Program& program, const Compiled& compiled,
   for (Memory& memory : memories) operands.push_back(memory.buffer());
   Memory scratch(compiled.scratch_bytes);
 
-  simulator::HostSimulator simulator(target, kit);
+  simulator::HostSimulator simulator(target, kernel_set);
   const npu::Driver driver = simulator.driver();
   uint32_t handle = 0;
   Outcome outcome;
@@ -147,10 +147,10 @@ inline Outcome simulate(const Program& program, const Compiled& compiled,
   return outcome;
 }
 
-inline std::vector<Tensor> random_inputs(const Program& program, uint64_t seed) {
+inline std::vector<Tensor> random_inputs(const Module& module, uint64_t seed) {
   std::vector<Tensor> inputs;
-  for (const ValueId id : program.forward().inputs()) {
-    const Type& type = program.forward().type(id);
+  for (const ValueId id : module.forward().inputs()) {
+    const Type& type = module.forward().type(id);
     Tensor& input = inputs.emplace_back(Tensor::copy_of(
         type.dtype, type.shape,
         seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
@@ -165,17 +165,18 @@ inline std::vector<Tensor> random_inputs(const Program& program, uint64_t seed) 
 
 // Compiles, runs with the plain and the fast kernels on different inputs and expects every output
 // equal to the integer reference, cycles equal to the schedule's.
-inline Compiled expect_bit_exact(Program& program, const npu::Target& target = test::machine(),
+inline Compiled expect_bit_exact(Module& module, const npu::Target& target = test::machine(),
                                  NeutronOptions options = {}) {
-  Result<Compiled> compiled = compile(program, target, options);
+  Result<Compiled> compiled = compile(module, target, options);
   if (!compiled) {
     ADD_FAILURE() << to_text(compiled.error());
     return {};
   }
-  const std::unique_ptr<Executor> reference = make_reference_executor(program, program.forward());
+  const std::unique_ptr<Executor> reference = make_reference_executor(module, module.forward());
   uint64_t seed = 100;
-  for (const simulator::Kit* kit : {&simulator::plain_kit(), &simulator::best_kit()}) {
-    const std::vector<Tensor> inputs = random_inputs(program, seed++);
+  for (const simulator::KernelSet* kernel_set :
+       {&simulator::plain_kernel_set(), &simulator::best_kernel_set()}) {
+    const std::vector<Tensor> inputs = random_inputs(module, seed++);
     std::vector<TensorView> views;
     for (const Tensor& input : inputs) views.push_back(input.view());
     const Result<std::vector<Tensor>> expected = reference->run(views);
@@ -183,7 +184,7 @@ inline Compiled expect_bit_exact(Program& program, const npu::Target& target = t
       ADD_FAILURE() << to_text(expected.error());
       return std::move(*compiled);
     }
-    const Outcome outcome = simulate(program, *compiled, inputs, target, *kit);
+    const Outcome outcome = simulate(module, *compiled, inputs, target, *kernel_set);
     EXPECT_EQ(outcome.report.status, npu::Status::kOk)
         << npu::text(outcome.report.status) << " at command " << outcome.report.command;
     if (outcome.report.status != npu::Status::kOk) return std::move(*compiled);
@@ -206,9 +207,9 @@ inline Compiled expect_bit_exact(Program& program, const npu::Target& target = t
 inline Compiled expect_bit_exact(std::string_view text, const npu::Target& target = test::machine(),
                                  NeutronOptions options = {}) {
   SCOPED_TRACE(text);
-  Program program = parse(text);
-  if (program.graphs.empty()) return {};
-  return expect_bit_exact(program, target, options);
+  Module module = parse(text);
+  if (module.graphs.empty()) return {};
+  return expect_bit_exact(module, target, options);
 }
 
 }  // namespace dtr::test

@@ -9,35 +9,35 @@
 
 namespace dtr::simulator {
 
-// Weights and parameters of one convolution in the order of a kit's loops.
+// Weights and parameters of one convolution in the order of a kernel set's loops.
 struct PackedConvolution {
   bool usable = false;  // else the plain loops run
-  Plan plan;
+  ConvolutionPlan plan;
   AlignedVector<std::byte> weights;
   AlignedVector<int32_t> bias, multiplier, left_shift,
       right_shift;            // padded with zeros to whole vectors
   bool one_rounding = false;  // npu::kOneRounding
   // Rounded twice, and weights and biases are so small that nothing can overflow when an
   // accumulator is rescaled: less arithmetic gives the same result.
-  bool tame = false;
-  AlignedVector<int32_t> rounding;   // if tame: to add before the right shift: half of 2^right, and
-                                     // zero_point · 2^right
-  AlignedVector<int32_t> sign_mask;  // if tame: −1 where right_shift > 0: there negative values
-                                     // round half away from zero
+  bool cannot_overflow = false;
+  AlignedVector<int32_t> rounding;  // if cannot_overflow: to add before the right shift: half of
+                                    // 2^right, and zero_point · 2^right
+  AlignedVector<int32_t> sign_mask;  // if cannot_overflow: −1 where right_shift > 0: there negative
+                                     // values round half away from zero
 };
 
-struct Kit {
+struct KernelSet {
   const char* name;
   Kernels kernels;
-  // Null in a kit of plain loops. `parameters` have been found valid.
+  // Null in a kernel set of plain loops. `parameters` have been found valid.
   void (*pack_conv2d)(const npu::Target&, const npu::Conv2d&, const int8_t* weights,
                       const std::byte* parameters, PackedConvolution&);
   void (*pack_depthwise)(const npu::Target&, const npu::Depthwise&, const int8_t* weights,
                          const std::byte* parameters, PackedConvolution&);
 };
 
-// What `Call::context` points to for the kernels of a kit.
-struct KitContext {
+// What `Call::context` points to for the kernels of a kernel set.
+struct KernelSetContext {
   std::vector<const PackedConvolution*>
       packed;  // by command; null: pack at run time from what lies in SRAM
   PackedConvolution packed_now;
@@ -54,10 +54,10 @@ struct KitContext {
   }
 };
 
-const Kit& plain_kit();
-const Kit&
-highway_kit();  // of the best target that Highway finds; honours hwy::SetSupportedTargetsForTest
-const Kit* vnni_kit();  // null if the CPU has no AVX-512 VNNI
-const Kit& best_kit();
+const KernelSet& plain_kernel_set();
+const KernelSet& highway_kernel_set();  // of the best target that Highway finds; honours
+                                        // hwy::SetSupportedTargetsForTest
+const KernelSet* vnni_kernel_set();     // null if the CPU has no AVX-512 VNNI
+const KernelSet& best_kernel_set();
 
 }  // namespace dtr::simulator

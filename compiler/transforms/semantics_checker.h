@@ -10,10 +10,10 @@
 
 namespace dtr {
 
-class Prover {
+class SemanticsChecker {
  public:
   // Evaluates the graph before any pass. Errors: what the executor says if it cannot be evaluated.
-  static Result<Prover> start(const Program& program, const Graph& graph, uint64_t seed);
+  static Result<SemanticsChecker> start(const Module& module, const Graph& graph, uint64_t seed);
 
   // Compares every output of `after` with that of the graph at the start, as `exactness` promises:
   // kQuantization holds every op that became quantized against its float form on the same operands:
@@ -21,14 +21,14 @@ class Prover {
   // graph amplifies such steps, so that its outputs may differ by one step or have 25 dB. An input
   // or output that was float and is int8 now stands for the same real values. Errors:
   // kPassBrokeGraph with output, place and both values.
-  Status compare(const Program& program, const Graph& after, Exactness exactness);
+  Result<void> compare(const Module& module, const Graph& after, Exactness exactness);
   // The same; if it is good, what comes later is compared with `after`.
-  Status step(const Program& program, const Graph& after, Exactness exactness);
+  Result<void> step(const Module& module, const Graph& after, Exactness exactness);
 
  private:
-  Result<std::vector<Tensor>> evaluate(const Program& program, const Graph& graph,
+  Result<std::vector<Tensor>> evaluate(const Module& module, const Graph& graph,
                                        const ValueObserver& observer = {}) const;
-  Status adapt_inputs(const Program& program, const Graph& after);
+  Result<void> adapt_inputs(const Module& module, const Graph& after);
 
   Graph graph_;  // what others are compared with
   uint64_t seed_ = 0;

@@ -22,6 +22,6 @@ bool worth_storing(const Graph& graph, OpId op, int64_t growth);
 
 // The results of an op that reads static values alone, in their own dtypes: floats are evaluated in
 // double and each op's result is rounded once.
-std::vector<Tensor> evaluate_on_constants(const Program& program, const Graph& graph, OpId op);
+std::vector<Tensor> evaluate_on_constants(const Module& module, const Graph& graph, OpId op);
 
 }  // namespace dtr::ops

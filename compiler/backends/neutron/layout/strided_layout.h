@@ -13,11 +13,11 @@
 
 namespace dtr::neutron {
 
-struct Digit {
+struct Mode {
   int64_t extent = 1;
-  int64_t place = 1;  // weight in the logical index, in elements
-  int64_t step = 1;   // bytes between neighbours in memory (elements are int8)
-  bool operator==(const Digit&) const = default;
+  int64_t logical_stride = 1;  // weight in the logical index, in elements
+  int64_t byte_stride = 1;     // bytes between neighbours in memory (elements are int8)
+  bool operator==(const Mode&) const = default;
 };
 
 // Digits by falling size of the step: outermost in memory first, without digits of extent 1,
@@ -25,46 +25,49 @@ struct Digit {
 // every element lies at the same address. Steps may leave gaps (a slice), be negative (reversed:
 // the address is that of the element of index 0) or 0 (repeated); without any of these an order is
 // dense.
-using Order = std::vector<Digit>;
+using StridedLayout = std::vector<Mode>;
 
-Order normalized(Order digits);
-Order contiguous_order(int64_t elements);
+StridedLayout normalized(StridedLayout modes);
+StridedLayout contiguous_layout(int64_t elements);
 // Dense memory with the dimensions in that order, outermost first.
-Order dense_order(const Shape& shape, std::span<const int> dims);
-Order order_of(const Shape& shape, Layout layout);
-inline Order order_of(const Type& type) { return order_of(type.shape, type.layout); }
+StridedLayout dense_layout(const Shape& shape, std::span<const int> dims);
+StridedLayout strided_layout(const Shape& shape, Layout layout);
+inline StridedLayout strided_layout(const Type& type) {
+  return strided_layout(type.shape, type.layout);
+}
 // Dimensions at given byte strides (a part of a larger tensor).
-Order strided_order(const Shape& shape, std::span<const int64_t> steps);
+StridedLayout strided_layout(const Shape& shape, std::span<const int64_t> steps);
 
 // The dense order closest to it; the contiguous one where elements are repeated.
-Order compacted(const Order& order);
+StridedLayout compacted(const StridedLayout& layout);
 
 // The same addresses with digits split so that none reaches across one of `places`; nullopt if a
 // digit cannot be split there (the place divides it unevenly). The result is sorted by step and not
 // merged.
-std::optional<Order> split_at(const Order& order, std::span<const int64_t> places);
+std::optional<StridedLayout> split_at(const StridedLayout& layout, std::span<const int64_t> places);
 // split_at the places of the dimensions.
-std::optional<Order> split_at_dims(const Order& order, const Shape& shape);
+std::optional<StridedLayout> split_at_dims(const StridedLayout& layout, const Shape& shape);
 
-// Order of the permuted tensor over the same memory: dimension i of the result is dims[i] of the
-// operand. nullopt as for split_at.
-std::optional<Order> permuted(const Order& order, const Shape& shape, std::span<const size_t> dims);
+// StridedLayout of the permuted tensor over the same memory: dimension i of the result is dims[i]
+// of the operand. nullopt as for split_at.
+std::optional<StridedLayout> permuted(const StridedLayout& layout, const Shape& shape,
+                                      std::span<const size_t> dims);
 
 // Bytes between neighbours along each dimension, 0 where the extent is 1; nullopt if a dimension
 // has no such step.
-std::optional<std::vector<int64_t>> steps_of(const Order& order, const Shape& shape);
+std::optional<std::vector<int64_t>> steps_of(const StridedLayout& layout, const Shape& shape);
 
 // A part of a tensor, or all of it, over the same memory, which begins `offset` bytes from it.
 struct Section {
-  Order order;
+  StridedLayout layout;
   int64_t offset = 0;
 };
 // `count` elements along dimension `dim`, `step` apart from `start`; nullopt where digits that the
 // dimension is made of do not divide so.
-std::optional<Section> sliced(const Order& order, const Shape& shape, size_t dim, int64_t start,
-                              int64_t count, int64_t step);
+std::optional<Section> sliced(const StridedLayout& layout, const Shape& shape, size_t dim,
+                              int64_t start, int64_t count, int64_t step);
 // In reverse order along the marked dimensions.
-std::optional<Section> reversed(const Order& order, const Shape& shape,
+std::optional<Section> reversed(const StridedLayout& layout, const Shape& shape,
                                 const std::vector<bool>& dims);
 
 // What a strided copy has to do: loops by falling step of the destination.
@@ -75,7 +78,7 @@ struct CopyLoop {
 };
 // Loops that copy every element from `from` to `to`; nullopt if the digits of the two do not fit
 // each other (then a copy through the contiguous order does it in two).
-std::optional<std::vector<CopyLoop>> copy_loops(const Order& from, const Order& to);
+std::optional<std::vector<CopyLoop>> copy_loops(const StridedLayout& from, const StridedLayout& to);
 
 // Loops over the elements of one tensor in several orders at once, by falling step of the last of
 // them; neighbours that every order walks through in one go are merged. Steps of 0 are fine.
@@ -84,13 +87,14 @@ struct JointLoop {
   int64_t extent = 1;
   std::vector<int64_t> steps;  // one an order
 };
-std::optional<std::vector<JointLoop>> joint_loops(std::span<const Order> orders);
+std::optional<std::vector<JointLoop>> joint_loops(std::span<const StridedLayout> layouts);
 
 // The order of a tensor seen as broadcast to `shape`: steps of 0 along the dimensions that are
 // repeated. nullopt if a digit reaches across dimensions and cannot be split there.
-std::optional<Order> broadcast_order(const Order& order, const Shape& from, const Shape& shape);
+std::optional<StridedLayout> broadcast_layout(const StridedLayout& layout, const Shape& from,
+                                              const Shape& shape);
 
 // `from` rearranged in a dense order, for constants.
-std::vector<std::byte> rearranged(std::span<const std::byte> contiguous, const Order& to);
+std::vector<std::byte> rearranged(std::span<const std::byte> contiguous, const StridedLayout& to);
 
 }  // namespace dtr::neutron

@@ -8,7 +8,7 @@
 #include "compiler/executors/executor.h"
 #include "compiler/ir/parser.h"
 #include "compiler/ops/ops.h"
-#include "compiler/transforms/prove.h"
+#include "compiler/transforms/semantics_checker.h"
 
 namespace dtr {
 namespace {
@@ -81,8 +81,8 @@ std::vector<double> to_doubles(const Tensor& tensor) {
   return {};
 }
 
-Status compare_values(const std::vector<double>& before, const std::vector<double>& after,
-                      double tolerance) {
+Result<void> compare_values(const std::vector<double>& before, const std::vector<double>& after,
+                            double tolerance) {
   double greatest = 0;
   for (const double value : before)
     if (std::isfinite(value)) greatest = std::max(greatest, std::abs(value));
@@ -108,8 +108,8 @@ double step_of(const Graph& graph, ValueId output) {
 // beside the float result, rounded once.
 class Conversions {
  public:
-  Conversions(const Program& program, const Graph& before, const Graph& after)
-      : program_(program), after_(after) {
+  Conversions(const Module& module, const Graph& before, const Graph& after)
+      : module_(module), after_(after) {
     for (const OpId op : before.ops())
       for (const ValueId result : before.op(op).results)
         if (before.type(result).quantized()) known_.insert(before.value(result).name);
@@ -122,7 +122,7 @@ class Conversions {
       status_ = check(after_.op(op), type, tensor);
     if (is_real(type)) reals_[id] = real_tensor(type, tensor);
   }
-  const Status& status() const { return status_; }
+  const Result<void>& status() const { return status_; }
 
  private:
   static bool is_real(const Type& type) { return is_float(type.dtype) || type.quantized(); }
@@ -152,14 +152,14 @@ class Conversions {
     const Value& value = after_.value(id);
     if (value.kind == ValueKind::kConstant && is_real(value.type) && !reals_.contains(id)) {
       const Tensor stored = Tensor::copy_of(value.type.dtype, value.type.shape,
-                                            program_.constants.bytes(value.constant));
+                                            module_.constants.bytes(value.constant));
       reals_[id] = real_tensor(value.type, stored.view());
     }
     const auto at = reals_.find(id);
     return at == reals_.end() ? nullptr : &at->second;
   }
 
-  Status check(const Op& op, const Type& type, const TensorView& tensor) {
+  Result<void> check(const Op& op, const Type& type, const TensorView& tensor) {
     const auto evaluate = op.def->evaluate_double;
     const bool requantizes = op.def == &ops::kRequantize;
     if ((evaluate == nullptr && !requantizes) || op.def == &ops::kQuantize ||
@@ -208,11 +208,11 @@ class Conversions {
     return {};
   }
 
-  const Program& program_;
+  const Module& module_;
   const Graph& after_;
   std::set<std::string> known_;  // values that were quantized before
   std::map<ValueId, Tensor> reals_;
-  Status status_;
+  Result<void> status_;
 };
 
 // Whether an output is the place of an extreme. Between two values that are a rounding apart either
@@ -223,8 +223,8 @@ bool is_place_of_extreme(const Graph& graph, ValueId output) {
          graph.producer_if(output, ops::kArgmin).valid();
 }
 
-Status compare_quantized(const std::vector<double>& before, const std::vector<double>& after,
-                         double step) {
+Result<void> compare_quantized(const std::vector<double>& before, const std::vector<double>& after,
+                               double step) {
   const auto near = [&](double a, double b) { return std::abs(a - b) <= kQuantizedSteps * step; };
   if (std::equal(before.begin(), before.end(), after.begin(), near)) return {};
   double signal = 0;
@@ -242,28 +242,29 @@ Status compare_quantized(const std::vector<double>& before, const std::vector<do
 
 }  // namespace
 
-Result<Prover> Prover::start(const Program& program, const Graph& graph, uint64_t seed) {
-  Prover prover;
-  prover.graph_ = graph;
+Result<SemanticsChecker> SemanticsChecker::start(const Module& module, const Graph& graph,
+                                                 uint64_t seed) {
+  SemanticsChecker checker;
+  checker.graph_ = graph;
   for (const ValueId id : graph.inputs())
-    prover.inputs_.push_back(make_input(graph.type(id), seed++));
-  prover.seed_ = seed;
-  prover.integers_.resize(prover.inputs_.size());
-  DTR_ASSIGN(prover.outputs_, prover.evaluate(program, graph));
-  return prover;
+    checker.inputs_.push_back(make_input(graph.type(id), seed++));
+  checker.seed_ = seed;
+  checker.integers_.resize(checker.inputs_.size());
+  DTR_ASSIGN(checker.outputs_, checker.evaluate(module, graph));
+  return checker;
 }
 
-Result<std::vector<Tensor>> Prover::evaluate(const Program& program, const Graph& graph,
-                                             const ValueObserver& observer) const {
+Result<std::vector<Tensor>> SemanticsChecker::evaluate(const Module& module, const Graph& graph,
+                                                       const ValueObserver& observer) const {
   std::vector<TensorView> views;
   for (size_t i = 0; i < inputs_.size(); ++i)
     views.push_back(graph.type(graph.inputs()[i]).dtype == inputs_[i].dtype()
                         ? inputs_[i].view()
                         : integers_[i].view());
-  return make_reference_executor(program, graph, Precision::kDouble)->run(views, observer);
+  return make_reference_executor(module, graph, Precision::kDouble)->run(views, observer);
 }
 
-Status Prover::adapt_inputs(const Program& program, const Graph& after) {
+Result<void> SemanticsChecker::adapt_inputs(const Module& module, const Graph& after) {
   bool changed = false;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Type& type = after.type(after.inputs()[i]);
@@ -277,20 +278,21 @@ Status Prover::adapt_inputs(const Program& program, const Graph& after) {
     changed = true;
   }
   if (changed) {
-    DTR_ASSIGN(outputs_, evaluate(program, graph_));
+    DTR_ASSIGN(outputs_, evaluate(module, graph_));
   }
   return {};
 }
 
-Status Prover::compare(const Program& program, const Graph& after, Exactness exactness) {
+Result<void> SemanticsChecker::compare(const Module& module, const Graph& after,
+                                       Exactness exactness) {
   if (graph_.inputs().size() != after.inputs().size() ||
       graph_.outputs().size() != after.outputs().size())
     return fail(DiagnosticId::kPassBrokeGraph, "the number of inputs or outputs changed");
-  DTR_TRY(adapt_inputs(program, after));
-  Conversions conversions(program, graph_, after);
+  DTR_TRY(adapt_inputs(module, after));
+  Conversions conversions(module, graph_, after);
   const bool converts = exactness == Exactness::kQuantization;
   DTR_ASSIGN(latest_,
-             evaluate(program, after,
+             evaluate(module, after,
                       converts ? [&](ValueId id,
                                      const TensorView& tensor) { conversions.observe(id, tensor); }
                                : ValueObserver{}));
@@ -311,7 +313,7 @@ Status Prover::compare(const Program& program, const Graph& after, Exactness exa
     std::vector<double> b = to_doubles(latest_[i]);
     if (integer)
       for (double& q : b) q = real_value(*is.quantization, q);
-    const Status same =
+    const Result<void> same =
         converts ? compare_quantized(a, b, step_of(after, after.outputs()[i]))
                  : compare_values(a, b, exactness == Exactness::kExact ? 0.0 : kFloatTolerance);
     if (!same) return at_output(same.error().reason);
@@ -319,8 +321,8 @@ Status Prover::compare(const Program& program, const Graph& after, Exactness exa
   return {};
 }
 
-Status Prover::step(const Program& program, const Graph& after, Exactness exactness) {
-  DTR_TRY(compare(program, after, exactness));
+Result<void> SemanticsChecker::step(const Module& module, const Graph& after, Exactness exactness) {
+  DTR_TRY(compare(module, after, exactness));
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (after.type(after.inputs()[i]).dtype != inputs_[i].dtype())
       inputs_[i] = std::move(integers_[i]);

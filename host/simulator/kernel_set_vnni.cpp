@@ -1,11 +1,11 @@
-// The VNNI kit: its own convolution, everything else as Highway's.
+// The VNNI kernel set: its own convolution, everything else as Highway's.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "host/simulator/conv_vnni.h"
 #include "host/simulator/convolution.h"
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 
 namespace dtr::simulator {
 namespace {
@@ -16,7 +16,7 @@ using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of
 struct Segments {
   std::vector<uint32_t> offsets;
   uint32_t bytes = 0;
-  explicit Segments(const Plan& plan) {
+  explicit Segments(const ConvolutionPlan& plan) {
     const Window& w = plan.window;
     const bool rows = w.dilation_width == 1;
     bytes = rows ? w.kernel_width * w.in_channels : w.in_channels;
@@ -84,19 +84,19 @@ void pack_dense(const Target& target, const Command& command, const int8_t* weig
 
 template <class Command>
 void convolve(const Call& call, const Command& command, const ConvolutionMemory& memory) {
-  auto& context = *static_cast<KitContext*>(call.context);
+  auto& context = *static_cast<KernelSetContext*>(call.context);
   const PackedConvolution* packed = context.packed[call.command];
   if (packed == nullptr) {
     pack_dense(call.target, command, memory.weights, memory.parameters, context.packed_now);
     packed = &context.packed_now;
   }
   if (!packed->usable) return run_plain(call, command, memory);
-  const Plan& plan = packed->plan;
+  const ConvolutionPlan& plan = packed->plan;
   const Window& w = plan.window;
   const Segments segments(plan);
   const Blocks blocks(w.out_channels);
-  const BandOutput outputs(vnni_kit()->kernels, call, command.window, command.epilogue, memory,
-                           plan, false);
+  const BandOutput outputs(vnni_kernel_set()->kernels, call, command.window, command.epilogue,
+                           memory, plan, false);
   std::byte* band = context.band_of(plan.band_bytes());
   for (uint32_t image = 0; image < w.batch; ++image) {
     for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
@@ -120,7 +120,7 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
         block.multiplier = packed->multiplier.data() + first;
         block.left_shift = packed->left_shift.data() + first;
         block.right_shift = packed->right_shift.data() + first;
-        block.tame = packed->tame;
+        block.cannot_overflow = packed->cannot_overflow;
         block.one_rounding = packed->one_rounding;
         block.rounding = packed->rounding.data() + first;
         block.zero_point = command.epilogue.zero_point_out;
@@ -138,30 +138,31 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
   }
 }
 
-// Highway's kit does what has no convolution's form.
-const Kit& base_kit() {
-  static const Kit kit = highway_kit();
-  return kit;
+// Highway's kernel set does what has no convolution's form.
+const KernelSet& base_kernel_set() {
+  static const KernelSet kernel_set = highway_kernel_set();
+  return kernel_set;
 }
 
 void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemory& memory) {
   is_dense(command) ? convolve(call, command, memory)
-                    : base_kit().kernels.depthwise(call, command, memory);
+                    : base_kernel_set().kernels.depthwise(call, command, memory);
 }
 
 void pack_depthwise(const Target& target, const Depthwise& command, const int8_t* weights,
                     const std::byte* parameters, PackedConvolution& packed) {
-  is_dense(command) ? pack_dense(target, command, weights, parameters, packed)
-                    : base_kit().pack_depthwise(target, command, weights, parameters, packed);
+  is_dense(command)
+      ? pack_dense(target, command, weights, parameters, packed)
+      : base_kernel_set().pack_depthwise(target, command, weights, parameters, packed);
 }
 
 }  // namespace
 
-const Kit* vnni_kit() {
+const KernelSet* vnni_kernel_set() {
   static const bool supported = vnni_supported();
-  if (!supported || base_kit().pack_depthwise == nullptr) return nullptr;
-  static const Kit kit = [] {
-    Kit made = base_kit();
+  if (!supported || base_kernel_set().pack_depthwise == nullptr) return nullptr;
+  static const KernelSet kernel_set = [] {
+    KernelSet made = base_kernel_set();
     made.name = "AVX3_VNNI";
     made.kernels.conv2d = convolve<Conv2d>;
     made.kernels.depthwise = depthwise;
@@ -169,12 +170,12 @@ const Kit* vnni_kit() {
     made.pack_depthwise = pack_depthwise;
     return made;
   }();
-  return &kit;
+  return &kernel_set;
 }
 
-const Kit& best_kit() {
-  const Kit* vnni = vnni_kit();
-  return vnni != nullptr ? *vnni : highway_kit();
+const KernelSet& best_kernel_set() {
+  const KernelSet* vnni = vnni_kernel_set();
+  return vnni != nullptr ? *vnni : highway_kernel_set();
 }
 
 }  // namespace dtr::simulator

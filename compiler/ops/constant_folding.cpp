@@ -1,4 +1,4 @@
-#include "compiler/ops/on_constants.h"
+#include "compiler/ops/constant_folding.h"
 
 #include <algorithm>
 
@@ -56,12 +56,12 @@ bool reads_static_within(const Graph& graph, OpId id, int steps) {
 }
 
 // The elements of a static value.
-Tensor known(const Program& program, const Graph& graph, ValueId value) {
+Tensor known(const Module& module, const Graph& graph, ValueId value) {
   const Type& type = graph.type(value);
   if (graph.is_constant(value))
     return Tensor::copy_of(type.dtype, type.shape,
-                           program.constants.bytes(graph.value(value).constant));
-  std::vector<Tensor> results = evaluate_on_constants(program, graph, graph.producer(value));
+                           module.constants.bytes(graph.value(value).constant));
+  std::vector<Tensor> results = evaluate_on_constants(module, graph, graph.producer(value));
   return std::move(results.at(graph.value(value).result));
 }
 
@@ -98,13 +98,13 @@ bool worth_storing(const Graph& graph, OpId id, int64_t growth) {
   return results <= kMostAtAll && results <= bytes_of(graph, graph.op(id).operands) + limit;
 }
 
-std::vector<Tensor> evaluate_on_constants(const Program& program, const Graph& graph, OpId id) {
+std::vector<Tensor> evaluate_on_constants(const Module& module, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   std::vector<Tensor> operands, results;
   std::vector<TensorView> operand_views, result_views;
   for (const ValueId operand : op.operands) {
     operands.emplace_back();
-    if (operand.valid()) operands.back() = in_double(known(program, graph, operand));
+    if (operand.valid()) operands.back() = in_double(known(module, graph, operand));
     operand_views.push_back(operands.back().view());
   }
   for (const ValueId result : op.results) {

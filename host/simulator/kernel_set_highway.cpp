@@ -1,14 +1,14 @@
-// The kit for every instruction set that Highway knows: products of 16-bit pairs, since it has no
-// product of bytes.
+// The kernel set for every instruction set that Highway knows: products of 16-bit pairs, since it
+// has no product of bytes.
 #include <algorithm>
 #include <cstring>
 
 #include "device/simulator/functional.h"
 #include "host/simulator/convolution.h"
-#include "host/simulator/kit.h"
+#include "host/simulator/kernel_set.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "host/simulator/kit_highway.cpp"
+#define HWY_TARGET_INCLUDE "host/simulator/kernel_set_highway.cpp"
 #include <hwy/foreach_target.h>
 // Below foreach_target.h, as Highway asks for.
 #include <hwy/highway.h>
@@ -22,11 +22,11 @@ HWY_BEFORE_NAMESPACE();
 namespace dtr::simulator {
 namespace HWY_NAMESPACE {
 
-const Kit* kit() {
+const KernelSet* kernel_set() {
 #if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
   return nullptr;  // the order of channels in a vector is laid out for blocks of 128 bits
 #else
-  static const Kit made = [] {
+  static const KernelSet made = [] {
     Kernels kernels = kPlainKernels;
     kernels.conv2d = convolve<npu::Conv2d>;
     kernels.depthwise = depthwise;
@@ -36,7 +36,7 @@ const Kit* kit() {
     kernels.move = move;
     kernels.reduce = reduce;
     kernels.matmul = matmul;
-    return Kit{hwy::TargetName(HWY_TARGET), kernels, pack_dense<npu::Conv2d>, pack_depthwise};
+    return KernelSet{hwy::TargetName(HWY_TARGET), kernels, pack_dense<npu::Conv2d>, pack_depthwise};
   }();
   return &made;
 #endif
@@ -50,17 +50,17 @@ HWY_AFTER_NAMESPACE();
 
 namespace dtr::simulator {
 
-HWY_EXPORT(kit);
+HWY_EXPORT(kernel_set);
 
-const Kit& plain_kit() {
-  static const Kit made = {"plain", kPlainKernels, nullptr, nullptr};
+const KernelSet& plain_kernel_set() {
+  static const KernelSet made = {"plain", kPlainKernels, nullptr, nullptr};
   return made;
 }
 
-const Kit& highway_kit() {
+const KernelSet& highway_kernel_set() {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  const Kit* found = HWY_DYNAMIC_DISPATCH(kit)();
-  return found != nullptr ? *found : plain_kit();
+  const KernelSet* found = HWY_DYNAMIC_DISPATCH(kernel_set)();
+  return found != nullptr ? *found : plain_kernel_set();
 }
 
 }  // namespace dtr::simulator

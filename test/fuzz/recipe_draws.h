@@ -16,9 +16,9 @@ using Sizes = std::vector<int32_t>;
 inline constexpr std::monostate kNone;
 
 // What recipes are written with.
-class Kit {
+class RecipeDraws {
  public:
-  explicit Kit(Draws& from) : draws(from) {}
+  explicit RecipeDraws(Draws& from) : draws(from) {}
 
   Draws& draws;  // NOLINT(misc-non-private-member-variables-in-classes)
 
@@ -142,7 +142,7 @@ class Kit {
 };
 
 using Arguments = std::vector<Argument>;
-using Recipe = std::function<Arguments(const Kit&)>;
+using Recipe = std::function<Arguments(const RecipeDraws&)>;
 using Recipes = std::map<std::string, Recipe>;
 
 inline Numbers numbers(const Sizes& sizes) { return {sizes.begin(), sizes.end()}; }
@@ -156,18 +156,18 @@ struct Window {
   int32_t in = 1, kernel = 1, stride = 1, padding = 0, dilation = 1;
   bool ceil = false;
 
-  static Window draw(const Kit& kit, bool pool) {
+  static Window draw(const RecipeDraws& draw, bool pool) {
     Window made;
-    made.set(kit, pool);
+    made.set(draw, pool);
     return made;
   }
-  void set(const Kit& kit, bool pool) {
-    kernel = kit.extent(1, 3);
-    dilation = kit.draws.chance(20) ? 2 : 1;
-    stride = kit.extent(1, 3);
-    in = kit.extent((kernel - 1) * dilation + 1, 7);
-    padding = pool ? kit.extent(0, kernel / 2) : kit.extent(0, 2);
-    ceil = pool && kit.draws.chance(20);
+  void set(const RecipeDraws& draw, bool pool) {
+    kernel = draw.extent(1, 3);
+    dilation = draw.draws.chance(20) ? 2 : 1;
+    stride = draw.extent(1, 3);
+    in = draw.extent((kernel - 1) * dilation + 1, 7);
+    padding = pool ? draw.extent(0, kernel / 2) : draw.extent(0, 2);
+    ceil = pool && draw.draws.chance(20);
   }
   int32_t out(bool dilated = true) const {
     const int32_t room = in + 2 * padding - (dilated ? dilation : 1) * (kernel - 1) - 1;
@@ -181,7 +181,8 @@ struct Windows {
   Window h, w;
   Numbers kernel, stride, padding, dilation;
 
-  Windows(const Kit& kit, bool pool) : h(Window::draw(kit, pool)), w(Window::draw(kit, pool)) {
+  Windows(const RecipeDraws& draw, bool pool)
+      : h(Window::draw(draw, pool)), w(Window::draw(draw, pool)) {
     w.ceil = h.ceil;
     kernel = {h.kernel, w.kernel};
     stride = {h.stride, w.stride};
