@@ -19,7 +19,7 @@ struct CompareOptions {
   std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 0;                   // 0: all
   double step = 0;                        // of both sides; 0: what is known of them
-  // What must hold; absent: is not asked for.
+  // Required bounds; absent: not checked.
   std::optional<double> rtol, atol, max_steps, min_sqnr, min_argmax;
 };
 

@@ -87,7 +87,8 @@ Result<std::vector<NamedTensor>> read_raw(const Graph& signature, const std::str
   return arrays;
 }
 
-// The ending says what is written. What is no file (/dev/stdout, a pipe) gets a .npz.
+// The file's extension selects the format. A target that is not a regular file (/dev/stdout, a
+// pipe) gets a .npz.
 Result<void> check_ending(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension();
   std::error_code none;

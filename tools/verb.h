@@ -26,22 +26,23 @@ class Verb {
   virtual ~Verb() = default;
   // Adds the verb with its options to the command.
   virtual const CLI::App* add(CLI::App& app) = 0;
-  // What is wrong with the options beside what CLI11 sees, such as one that would do nothing;
-  // empty: nothing.
+  // An error of the options that CLI11 does not detect, such as one without effect; empty if there
+  // is none.
   virtual std::string misuse(const CLI::App& verb) const = 0;
-  // Returns false if what the user asked for does not hold (exit code 1); errors are diagnostics
-  // about the input.
+  // Runs the verb. Returns false if a check that the user requested fails (exit code 1). Errors:
+  // diagnostics about the input.
   virtual Result<bool> run(const CommonOptions& common) const = 0;
 };
 
+// The result of a verb's function: success is true. Errors: those of `result`.
 inline Result<bool> as_result(Result<bool> result) { return result; }
 inline Result<bool> as_result(const Result<void>& status) {
   return status ? Result<bool>(true) : tl::unexpected(status.error());
 }
 
-// A verb made of functions; a file names them after its verb, because g++ 12 merges instances for
-// functions of one name. `Run` takes the common options and the verb's, and returns Status or
-// Result<bool>.
+// A verb made of functions, which must have names of their own: g++ 12 merges template instances
+// for functions of one name. `Run` takes the common options and the verb's, and returns
+// Result<void> or Result<bool>.
 template <class Options, auto Add, auto Run, auto Misuse = nullptr>
 class VerbOf final : public Verb {
  public:

@@ -1,4 +1,4 @@
-// Attention and einsum as the products, softmax and permutations that they stand for.
+// Builds attention and einsum from products, softmax and permutations.
 #pragma once
 
 #include "compiler/ir/builder.h"
@@ -6,17 +6,17 @@
 namespace dtr::compositions {
 
 // softmax(query · keyᵀ · scale + mask) · value over the last two dimensions, each operand of rank 2
-// or more. A mask of bool says which positions take part, one of floats is added; `mask_softmax`
-// makes the first out of the second where it can.
+// or more. A bool mask selects positions, a float mask is added; the pass `mask_softmax` turns a
+// float mask into a bool mask if possible.
 struct Attention {
   ValueId query, key, value;
   ValueId mask = {};    // invalid: none
-  bool causal = false;  // position i of the queries attends to positions up to i of the keys; then
-                        // there is no mask
-  bool shares_heads = false;  // several heads of queries may share one of keys and values (the
-                              // third dimension from the end)
+  bool causal = false;  // query i attends to keys 0…i; excludes `mask`
+  // several query heads may share one head of keys and values (the third dimension from the end)
+  bool shares_heads = false;
   std::optional<double> scale = {};  // default: 1 / √(extent of the last dimension)
 };
+// Errors: those of GraphBuilder::emit, for shapes that do not match.
 Result<ValueId> attention(GraphBuilder& builder, const Attention& of);
 
 // Any equation of PyTorch's einsum ("ij,jk->ik"; with `...`, with repeated letters, without a

@@ -1,6 +1,6 @@
-// Selections by masks. Masks of models mostly are known when the model is read: they are compared,
-// combined and cut there. A selection by a known mask is a product and a sum with constants; a mask
-// that is computed may put a number in place of elements.
+// Builds selections by masks. Most masks are known at compile time: comparisons, combinations and
+// triangles of them are evaluated here. A selection by a known mask is a product and a sum with
+// constants; a computed mask can replace elements by a number.
 #pragma once
 
 #include <functional>
@@ -9,27 +9,27 @@
 
 namespace dtr::compositions {
 
-// A constant as numbers, or one number.
+// A constant tensor, or a scalar.
 struct Known {
   Shape shape;
   std::vector<double> values;
 };
 
-// function(a, b) of all pairs, broadcast. Errors: shapes that do not broadcast, or to more than
-// 2^24 elements.
+// function(a, b) of all pairs, broadcast. Error: `unsupported` of the builder, for shapes that do
+// not broadcast or broadcast to more than 2^24 elements.
 Result<Known> paired(const GraphBuilder& builder, const Known& a, const Known& b,
                      const std::function<double(double, double)>& function);
 
-// Zeroes of each matrix what is not on the `diagonal` or above it (`upper`), or below it.
+// Sets elements of each matrix to zero: those below the `diagonal` (`upper`), or those above it.
 void keep_triangle(Known& matrices, bool upper, int64_t diagonal);
 
-// x where the mask is true (`keeps`) or false, else `other`: x · keep + other · (1 − keep). An
-// infinite number is added to x alone.
+// x where the mask equals `keeps`, else `other`: x · keep + other · (1 − keep). An infinite `other`
+// is only added to x. Errors: those of GraphBuilder.
 Result<ValueId> select_by_constant(GraphBuilder& builder, const Known& mask, ValueId x, bool keeps,
                                    const Known& other);
 
-// x with `number`, seen as a tensor of `shape`, where a computed mask is true, or where it is
-// false.
+// x with `number`, which has the shape `shape`, where a computed mask equals `fills_where_true`.
+// Errors: those of GraphBuilder.
 Result<ValueId> fill_by_mask(GraphBuilder& builder, ValueId x, ValueId mask, bool fills_where_true,
                              double number, const Shape& shape);
 

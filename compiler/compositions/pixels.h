@@ -1,15 +1,16 @@
-// Exchanges between channels and pixels, as aten.view and aten.permute.
+// Moves elements between channels and pixels, by aten.view and aten.permute. Errors: `unsupported`
+// of the builder, for the cases named below.
 #pragma once
 
 #include "compiler/ir/builder.h"
 
 namespace dtr::compositions {
 
-// (…, c · f², H, W) becomes (…, c, H · f, W · f); `back` the other way. Errors: extents that the
+// (…, c · f², H, W) becomes (…, c, H · f, W · f); `back` reverses it. Unsupported: extents that the
 // factor does not divide.
 Result<ValueId> pixel_shuffle(GraphBuilder& builder, ValueId x, int64_t factor, bool back);
 
-// Channel g · (C / groups) + i goes to i · groups + g. Errors: groups that do not divide the
+// Moves channel g · (C / groups) + i to i · groups + g. Unsupported: groups that do not divide the
 // channels.
 Result<ValueId> channel_shuffle(GraphBuilder& builder, ValueId x, int64_t groups);
 

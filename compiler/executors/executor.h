@@ -1,5 +1,5 @@
-// Runs graphs on the host: the interface that calibration, verification and tests use, and its
-// reference implementation.
+// Runs graphs on the host: the interface for calibration, verification and tests, and its reference
+// implementation.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,26 @@
 
 namespace dtr {
 
-// Called with every value as soon as it is computed (inputs first, constants never); the tensor is
-// valid during the call only.
+// Called with every value once it is computed (first inputs, no constants); the tensor is valid
+// during the call only.
 using ValueObserver = std::function<void(ValueId, const TensorView&)>;
 
 class Executor {
  public:
   virtual ~Executor() = default;
-  // One run. `inputs` have dtype and logical shape of the graph's inputs (checked by the caller).
-  // Float graphs may be run in double by an executor that says so. Thread-safe: several runs at
-  // once.
+  // Runs the graph once. `inputs` must have dtype and logical shape of the graph's inputs. An
+  // executor may evaluate float graphs in double if its factory says so. Thread-safe. Errors:
+  // kOutOfMemory.
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                           const ValueObserver& observer = {}) = 0;
 };
 
+// The type in which the reference executor evaluates float ops.
 enum class Precision : uint8_t { kFloat, kDouble };
 
-// One op after the other by its OpDef's evaluation: integer where its first operand or result is
-// quantized integer, float else. kDouble evaluates float ops in double (inputs and constants are
-// converted, outputs come back as f64).
+// Evaluates one op after the other by its OpDef: with the integer evaluation if the first operand
+// or result is a quantized integer, else in float. kDouble evaluates float ops in double: inputs
+// and constants are converted, and outputs have f64.
 std::unique_ptr<Executor> make_reference_executor(const Module& module, const Graph& graph,
                                                   Precision precision = Precision::kFloat);
 

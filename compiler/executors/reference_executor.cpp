@@ -1,5 +1,5 @@
-// The reference executor: the ops of a graph in program order, each by its OpDef. Tensors are freed
-// after their last use.
+// The reference executor: evaluates the ops of a graph in program order, each by its OpDef. Tensors
+// are freed after their last use.
 #include <algorithm>
 #include <memory>
 

@@ -31,7 +31,7 @@ class Attributes {
     const auto at = lower_bound(name);
     return at != entries_.end() && at->first == name ? &at->second : nullptr;
   }
-  // The value of an attribute that the verifier guarantees to be there with this type.
+  // The value of an attribute that the op's schema requires, of the type that the verifier checked.
   template <class T>
   const T& get(std::string_view name) const {
     const AttributeValue* value = find(name);

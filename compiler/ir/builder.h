@@ -1,6 +1,6 @@
-// Adds ops to a graph, one after the other: what importers, legalizations and the compositions of
-// `compiler/compositions/` build graphs with. Shapes are logical, dimensions are counted from 0,
-// and a function that would add an op without effect adds none.
+// Appends ops to a graph: used by importers, legalizations and the compositions of
+// `compiler/compositions/`. Shapes are logical, dimensions are counted from 0. A function whose op
+// would have no effect adds none and returns its operand.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ namespace dtr {
 
 class GraphBuilder {
  public:
-  // New ops stand before `before`, at the end of the graph if it is invalid. Names of new constants
-  // begin with `name` if there is one.
+  // Inserts ops before `before`, at the end of the graph if it is invalid. Names of new constants
+  // begin with `name` if it is not empty.
   GraphBuilder(Module& module, Graph& graph, Origin origin, std::string name = {}, OpId before = {})
       : module_(module),
         rewriter_(graph),
@@ -31,8 +31,8 @@ class GraphBuilder {
   const Graph& graph() const { return rewriter_.graph(); }
   const Type& type(ValueId value) const { return graph().type(value); }
 
-  // Adds an op of one result. A whole number takes the kind that the op declares for the attribute.
-  // Errors: what the op's `verify` says.
+  // Adds an op of one result. An integer attribute is converted to the kind that the op declares.
+  // Errors, also of the functions below: those of the op's `verify`.
   virtual Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,
                                const Attributes& attributes = {},
                                const std::optional<Quantization>& quantization = {});
@@ -43,22 +43,22 @@ class GraphBuilder {
   Result<ValueId> flip(ValueId value, const Ints& dims);
   // value[start:end:step] along `dim`; bounds are clipped as Python does.
   Result<ValueId> slice(ValueId value, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
-  // The parts one after the other along `dim`; invalid ones are left out.
+  // Concatenates the parts along `dim`; invalid ones are skipped.
   Result<ValueId> concatenate(std::vector<ValueId> parts, int64_t dim);
   // `pad` as in aten.constant_pad_nd: pairs of counts before and after, the last dimension first.
   Result<ValueId> pad(ValueId value, const Ints& pad, double fill);
 
-  // A constant of one number. Errors: it would have more than 64 MiB.
+  // A constant with all elements equal to `value`. Error: it would exceed 64 MiB.
   Result<ValueId> constant(DType dtype, const Shape& shape, double value, std::string_view name);
-  // A vector of these elements, or with a shape that has as many. Integers are truncated; NaN among
-  // them is 0.
+  // A constant of these elements, a vector unless `shape` is given. Values of an integer dtype are
+  // truncated; NaN becomes 0. Error: it would exceed 64 MiB.
   Result<ValueId> constant(DType dtype, std::span<const double> values,
                            const std::optional<Shape>& shape = {});
-  // The elements of a constant; nullopt if the value is none.
+  // The elements of a constant; std::nullopt for other values.
   std::optional<Tensor> constant_value(ValueId value) const;
   std::optional<std::vector<double>> constant_elements(ValueId value) const;
 
-  // An error of what is being built: the reason why it cannot be, and what to change.
+  // The error for an operator that cannot be built: the reason, and what to change.
   virtual tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const;
 
  protected:
@@ -69,7 +69,7 @@ class GraphBuilder {
   Rewriter rewriter_;
   Origin origin_;
   std::string name_;
-  std::string result_name_;  // of results; empty: from the op's name
+  std::string result_name_;  // name of results; empty: derived from the op's name
   OpId before_;
 };
 

@@ -1,5 +1,5 @@
-// The constants of a program: each content once, found by hash. Weights in a kept file are referred
-// to, not copied.
+// The constants of a module, deduplicated by hash. Weights in a file that the pool owns are
+// referenced, not copied.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,14 @@ struct ConstantId {
 
 class ConstantPool {
  public:
-  // Keeps the contents of a file for as long as the pool lives; constants may refer into it.
+  // Owns the contents of a file for as long as the pool lives; constants may refer to them.
   void keep(FileContents file) { files_.push_back(std::move(file)); }
 
-  // Copies `bytes` unless a constant of the same dtype and content is there already. Shape belongs
-  // to the value, not the constant.
+  // Copies `bytes` unless a constant of the same dtype and content exists. The shape belongs to the
+  // value, not to the constant.
   ConstantId add(DType dtype, std::span<const std::byte> bytes);
-  // As add, but refers to `bytes` inside a kept file; copies if they are not aligned for the dtype.
+  // As add, but refers to `bytes` inside an owned file; copies them if they are not aligned for the
+  // dtype.
   ConstantId add_in_place(DType dtype, std::span<const std::byte> bytes);
   template <class T>
   ConstantId add_values(DType dtype, std::span<const T> values) {

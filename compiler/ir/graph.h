@@ -33,8 +33,8 @@ struct OpId {
   auto operator<=>(const OpId&) const = default;
 };
 
-// The source operators that an op stands for: sorted ids into Program::sources. An op that is part
-// `part` of `parts` of them (split groups, tiles) says so.
+// The source operators that an op implements: sorted ids into Module::sources. If they are split
+// over several ops (groups, tiles), this op is part `part` of `parts`.
 struct Origin {
   std::vector<uint32_t> sources;
   uint32_t part = 0;
@@ -42,10 +42,11 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 Origin merge(const Origin& a,
-             const Origin& b);  // union of the sources; whole unless both are the same part
+             const Origin& b);  // union of the sources; a whole op unless both are the same part
 
 enum class ValueKind : uint8_t { kInput, kConstant, kResult };
 
+// An operand that refers to a value.
 struct Use {
   OpId op;
   uint32_t operand;
@@ -59,7 +60,7 @@ struct Value {
   OpId producer;             // kResult
   uint32_t result = 0;       // kResult: which result of the producer
   ConstantId constant;       // kConstant
-  std::vector<Use> uses;     // by ops, unordered; outputs of the graph are not in it
+  std::vector<Use> uses;     // by ops, unordered, without outputs of the graph
   uint32_t output_uses = 0;  // how often the value is an output of the graph
   bool erased = false;
 
@@ -69,9 +70,9 @@ struct Value {
 
 struct Op {
   const OpDef* def = nullptr;
-  std::vector<ValueId> operands;    // invalid where an optional operand is absent
-  std::vector<uint32_t> use_slots;  // where each operand's use stands in `uses` of its value: uses
-                                    // go in constant time
+  std::vector<ValueId> operands;  // invalid where an optional operand is absent
+  // index of each operand's use in `uses` of its value, to remove uses in constant time
+  std::vector<uint32_t> use_slots;
   std::vector<ValueId> results;
   Attributes attributes;
   Origin origin;
@@ -80,7 +81,7 @@ struct Op {
   bool erased = false;
 };
 
-// Operand `index` of an op, invalid where it is absent.
+// Operand `index` of an op, invalid if it is absent.
 inline ValueId operand_or_absent(const Op& op, size_t index) {
   return index < op.operands.size() ? op.operands[index] : ValueId{};
 }
@@ -94,12 +95,12 @@ class Graph {
   const Type& type(ValueId id) const { return value(id).type; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
-  // The physical order in which the program gives an output. That of the value's type becomes the
-  // same when layouts are assigned.
+  // The physical layout in which the program returns an output. Layout assignment gives the value's
+  // type the same layout.
   Layout output_layout(size_t index) const { return output_layouts_.at(index); }
 
-  // Ops in program order. The iterator stays valid while the op it stands on does; inserting and
-  // erasing others is safe.
+  // Ops in program order. An iterator stays valid as long as its op exists; other ops may be
+  // inserted and erased.
   class OpIterator {
    public:
     OpIterator(const Graph* graph, OpId id) : graph_(graph), id_(id) {}
@@ -130,11 +131,12 @@ class Graph {
   bool is_constant(ValueId id) const {
     return id.valid() && value(id).kind == ValueKind::kConstant;
   }
-  // The op that makes a value, or invalid for inputs and constants.
+  // The op that computes a value; invalid for inputs and constants.
   OpId producer(ValueId id) const { return id.valid() ? value(id).producer : OpId{}; }
-  // The producer if it is an op of that kind, else invalid.
+  // The producer if its operator is `def`, else invalid.
   OpId producer_if(ValueId id, const OpDef& def) const;
-  // The one op that uses a value, or invalid if there are more, none, or the value is an output.
+  // The only op that uses a value; invalid if there are none or several, or if the value is an
+  // output.
   OpId sole_user(ValueId id) const;
 
  private:
@@ -148,11 +150,11 @@ class Graph {
   size_t live_ops_ = 0;
   std::unordered_set<std::string> names_;  // of live values
   std::unordered_map<std::string, uint32_t>
-      next_suffix_;  // per base name, so that unique names cost constant time
+      next_suffix_;  // by base name, to make unique names in constant time
 };
 
-// The operands and results of an op as its functions see them. Refers to the graph: do not keep it
-// across changes.
+// The operands and results of an op, as the functions of its OpDef take them. Refers to the graph:
+// invalid after changes.
 class BoundOpView {
  public:
   BoundOpView(const Graph& graph, OpId op);
@@ -170,18 +172,18 @@ class BoundOpView {
 // One operator of the user's model, numbered in graph order; passes never change the table.
 struct SourceOp {
   std::string name;         // of the node in the file: "conv2d_1"
-  std::string target;       // operator as the file names it: "aten.conv2d.default", "CONV_2D"
+  std::string target;       // operator in the file: "aten.conv2d.default", "CONV_2D"
   std::string module_path;  // "features.3.conv"
   std::string source_line;  // "model.py:208": innermost frame outside torch
-  std::vector<std::string> module_types = {};  // of the modules that it lies in, outermost first:
-                                               // "__main__.Net", "torch.nn.modules.conv.Conv2d"
+  // of the enclosing modules, outermost first: "__main__.Net", "torch.nn.modules.conv.Conv2d"
+  std::vector<std::string> module_types = {};
   bool operator==(const SourceOp&) const = default;
 };
 
-// Everything that is compiled together: named graphs (only `forward` compiles for now), constants,
-// table of source operators.
+// A model in memory: named graphs (only `forward` is compiled for now), constants, table of source
+// operators.
 struct Module {
-  std::string file;  // as the user named it, for messages
+  std::string file;  // path as the user gave it, for messages
   std::vector<Graph> graphs;
   ConstantPool constants;
   std::vector<SourceOp> sources;
@@ -190,13 +192,13 @@ struct Module {
   const Graph& forward() const { return graphs.front(); }
 };
 
-// Whether some op of the graph works on quantized types, or quantize and dequantize say how it
-// should: such a model is taken as it is.
+// True if an op of the graph computes on quantized types, or quantize and dequantize ops state its
+// quantization: such a model is not quantized again.
 bool is_quantized(const Graph& graph);
 
-// Place of an op for a diagnostic: names of its first source operator.
+// The place of an op for diagnostics: its first source operator.
 Place place_of(const Module& module, const Origin& origin);
-// Origins of the ops that read a value, in the order in which the ops were made, each once.
+// Distinct origins of the ops that read a value, in the order in which the ops were created.
 std::vector<Origin> readers(const Graph& graph, ValueId value);
 Place place_of(const Module& module, const Graph& graph, OpId op);
 

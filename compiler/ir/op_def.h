@@ -21,11 +21,11 @@ class Graph;
 class ConstantPool;
 struct OpDef;
 
-// What an op's functions may look at: its own operands and attributes. Made by `view(graph, op)`,
+// The operands and attributes of an op, which the functions of its OpDef take. Made by BoundOpView,
 // or by hand before the op exists.
 struct OpView {
   const OpDef* def = nullptr;
-  std::span<const Type* const> operands;  // nullptr where an optional operand is absent
+  std::span<const Type* const> operands;  // nullptr for an absent optional operand
   const Attributes* attributes = nullptr;
   std::span<const Type* const> results;  // empty while types are being inferred
 
@@ -40,12 +40,12 @@ struct OpView {
   T attribute_or(std::string_view attribute_name, T fallback) const {
     return attributes->get_or<T>(attribute_name, std::move(fallback));
   }
-  // The attribute, or its default in the schema: one of both must be there.
+  // The attribute, or its default in the schema; one of the two must exist.
   template <class T>
   T argument(std::string_view attribute_name) const;
 };
 
-// Facts that passes and backends ask for.
+// Properties of operators for passes and backends.
 enum OpTrait : uint32_t {
   kNoTraits = 0,
   kElementwise =
@@ -59,13 +59,14 @@ enum OpTrait : uint32_t {
                          // exactly: evaluate_float and evaluate_double do either
 };
 
-// The operator of TFLite's schema that has the same operands and no options of its own, and its
-// version that knows int8.
+// The operator of TFLite's schema with the same operands and no options, and the first version of
+// it that supports int8.
 struct TfliteCode {
   std::string_view name = {};  // "LOGISTIC"; empty: none
   int int8_version = 1;        // the first with int8; 0: Neutron IR has none in int8
 };
 
+// Computes an op: reads the operands (null data for an absent one) and writes the results.
 using Evaluation = void (*)(const OpView&, std::span<const TensorView> operands,
                             std::span<const TensorView> results);
 
@@ -74,25 +75,26 @@ struct OpDef {
   std::string_view summary;  // one line for `deuteron ops` and docs/operators.md
   Schema schema = "(Tensor self)";
   uint32_t traits = kNoTraits;
-  // The kernel of ExecuTorch's schema that computes it: empty if its name follows from the
+  // The kernel of ExecuTorch's schema that computes it; empty if its name follows from the
   // operator's (see `kernel_name`).
   std::string_view kernel = {};
   TfliteCode tflite = {};
 
-  // Checks shapes, dtypes, attribute values (presence and kind of attributes and number of operands
-  // are checked before). The reason names operator, value and limit; the caller adds the place.
+  // Checks shapes, dtypes and attribute values; presence and kind of attributes and the number of
+  // operands are checked before. Errors: the reason names operator, value and limit; the caller
+  // adds the place.
   Result<void> (*verify)(const OpView&) = nullptr;
-  // Dtype and shape of the results from verified operands. Layout and quantization of the results
-  // are the graph's business.
+  // Infers dtype and shape of the results from verified operands. The graph sets their layout and
+  // quantization.
   std::vector<Type> (*infer)(const OpView&) = nullptr;
-  // Reference evaluation on dense contiguous tensors in logical order. float and double are one
-  // template; the judge against PyTorch.
+  // Reference evaluation on dense contiguous tensors in logical order, tested against PyTorch.
+  // float and double are one template.
   Evaluation evaluate_float = nullptr;
   Evaluation evaluate_double = nullptr;
-  // Reference evaluation of the quantized form, bit-exact to TFLite's reference kernels; nullptr:
-  // the op has no quantized form.
+  // Reference evaluation on quantized integers, bit-exact with TFLite's reference kernels; nullptr:
+  // the op cannot be quantized.
   Evaluation evaluate_integer = nullptr;
-  // Multiply-accumulates of one evaluation; nullptr: none.
+  // Multiply-accumulates of one evaluation; nullptr: it has none.
   int64_t (*macs)(const OpView&) = nullptr;
 
   bool has_trait(OpTrait trait) const { return (traits & trait) != 0; }
@@ -109,14 +111,14 @@ T OpView::argument(std::string_view attribute_name) const {
 std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view name);
 
-// The overload of PyTorch's operator that an op stands for: "aten.relu.default", "aten.add.Tensor".
+// The PyTorch operator overload that an op implements: "aten.relu.default", "aten.add.Tensor".
 std::string torch_target(const OpDef& def);
-// The kernel of an op in ExecuTorch's spelling: `kernel` where the op has one, else
-// "aten::relu.out" of "aten.relu" and "aten::add.out" of "aten.add.Tensor".
+// The name of the op's kernel in ExecuTorch's spelling: `kernel` if it is set, else
+// "aten::relu.out" for "aten.relu" and "aten::add.out" for "aten.add.Tensor".
 std::string kernel_name(const OpDef& def);
 
-// Everything `verify` promises: number of operands, presence and kind of attributes, then the op's
-// own rules.
+// Checks the number of operands, presence and kind of attributes, then the op's `verify`. Errors:
+// kIrInvalid, or the id that `verify` returns.
 Result<void> verify_op(const OpView& view);
 
 }  // namespace dtr

@@ -1,5 +1,5 @@
-// A recursive-descent parser straight over the characters: the grammar is regular but for lists, so
-// there are no tokens to keep.
+// A recursive-descent parser over characters: the grammar is regular except for lists, so that no
+// token stream is needed.
 #include "compiler/ir/parser.h"
 
 #include <fmt/format.h>
@@ -306,7 +306,7 @@ class Parser {
     return scan_.expect("}");
   }
 
-  // Numbers without a point are ints, unless the operator wants floats.
+  // Numbers without a point are ints, unless the operator's attribute is a list of floats.
   Result<AttributeValue> parse_attribute(bool wants_float) {
     if (scan_.accept("true")) return true;
     if (scan_.accept("false")) return false;

@@ -9,12 +9,12 @@
 
 namespace dtr {
 
-// Every op is verified as it is read. Errors: kIrSyntax for text that is not of the form,
+// Parses the text form of a module and verifies every op. Errors: kIrSyntax for malformed text,
 // kIrInvalid for a graph that breaks a rule of the IR; both begin with "line:column: ". `file` is
 // only for messages.
 Result<Module> parse_module(std::string_view text, std::string_view file = {});
 
-// `elements` values of pseudo-random contents, the same on every machine: i8 −127…127, u8 and bool
+// `elements` pseudo-random values, the same on every machine for a seed: i8 −127…127, u8 and bool
 // all values, i16 −32767…32767, i32 −4096…4095 (a bias), i64 −128…127, floats in [−1, 1).
 std::vector<std::byte> seeded_values(DType dtype, size_t elements, uint64_t seed);
 

@@ -37,7 +37,7 @@ void append_float(std::string& out, T value) {
   }
 }
 
-// A float attribute is told from an int by its point, exponent or letters.
+// A float attribute differs from an int by its point, exponent or letters.
 void append_attribute_float(std::string& out, double value) {
   const size_t start = out.size();
   append_float(out, value);

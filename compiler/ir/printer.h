@@ -1,6 +1,5 @@
-// The text form of programs: what `parse_module` (compiler/ir/parser.h) reads back to the same
-// program, and what golden models, lit tests and
-// `--print-after` show.
+// The text form of modules, used by golden models, lit tests and `--print-after`. `parse_module`
+// (compiler/ir/parser.h) reads it back to the same module.
 //
 //   sources {
 //     0: "conv2d" "aten.conv2d.default" "stem.conv" "model.py:12"       name, target, module path,
@@ -34,10 +33,11 @@
 namespace dtr {
 
 struct PrintOptions {
-  size_t inline_elements = 16;   // constants up to this size are written as dense<…>
-  bool elide_constants = false;  // bigger ones as seeded<hash of the contents> instead of hex<…>:
-                                 // small text, other contents
-  bool locations = true;         // table of sources and loc(…)
+  size_t inline_elements = 16;  // constants of up to so many elements are written as dense<…>
+  // writes larger constants as seeded<hash of the contents> instead of hex<…>: short text, but
+  // other contents
+  bool elide_constants = false;
+  bool locations = true;  // writes the table of sources and loc(…)
 };
 
 std::string print(const Module& module, const PrintOptions& options = {});

@@ -5,7 +5,7 @@
 namespace dtr {
 namespace {
 
-// Result types from operand types: what `infer` says, and the quantization rules of OpSpec.
+// Result types from operand types: `infer` of the op, then the quantization rules of OpSpec.
 Result<std::vector<Type>> infer_types(const OpView& view,
                                       const std::optional<Quantization>& wanted) {
   DTR_TRY(verify_op(view));

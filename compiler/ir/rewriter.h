@@ -1,5 +1,5 @@
-// The only way to change a graph. Types of results come from the op's `infer`; a caller may add
-// quantization, nothing else.
+// The only interface that changes a graph. Types of results come from the op's `infer`; a caller
+// can only add a quantization.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@
 
 namespace dtr {
 
-// What a new op is made of.
+// Describes an op to insert.
 struct OpSpec {
   const OpDef* def = nullptr;
   std::vector<ValueId> operands = {};
   Attributes attributes = {};
   Origin origin = {};
-  std::string name = {};  // of the first result; made unique; empty: from the op's name
-  // Quantization of the result(s). Without it, ops with kMovesData or kKeepsQuantization take that
-  // of operand 0; an op on float operands gives float, one that makes indices integers. An op on
-  // quantized operands that gives int8 without either is an error.
+  std::string name = {};  // of the first result; made unique; empty: derived from the op's name
+  // Quantization of the results. Without it, ops with kMovesData or kKeepsQuantization take that of
+  // operand 0, float operands give float results, and index results stay integers. An op with
+  // quantized operands and an int8 result without a quantization is an error.
   std::optional<Quantization> quantization = {};
 };
 
@@ -31,40 +31,41 @@ class Rewriter {
 
   ValueId add_input(Type type, std::string_view name);
   ValueId add_constant(Type type, ConstantId constant, std::string_view name);
-  // As many outputs as before keep their layouts; else all are contiguous.
+  // If the number of outputs is unchanged, they keep their layouts; else all are contiguous.
   void set_outputs(std::vector<ValueId> outputs);
   void set_output_layout(size_t index, Layout layout) { graph_.output_layouts_.at(index) = layout; }
 
-  // Inserts an op before `before` (at the end if invalid). Verifies and infers: an error names the
-  // op, operand and rule.
+  // Inserts an op before `before` (at the end if invalid), verifies it and infers its types.
+  // Errors: those of the op's `verify`, naming op, operand and rule.
   Result<OpId> insert(OpId before, OpSpec spec);
-  // insert for an op of one result, returning that.
+  // Inserts an op of one result and returns the result. Errors: as insert.
   Result<ValueId> insert_value(OpId before, OpSpec spec);
   Result<ValueId> append(OpSpec spec) { return insert_value(OpId{}, std::move(spec)); }
 
-  // Every use of `from`, outputs included, becomes a use of `to`. Types must have the same shape
-  // and dtype.
+  // Replaces every use of `from`, also as an output, by `to`, which must have the same shape and
+  // dtype.
   void replace_uses(ValueId from, ValueId to);
-  // An optional operand beyond the last one is added, absent ones before it included.
+  // Sets an operand. If `index` is beyond the last operand, absent optional operands are added
+  // before it.
   void set_operand(OpId op, size_t index, ValueId value);
   void set_attribute(OpId op, std::string_view name, AttributeValue value);
   void erase_attribute(OpId op, std::string_view name);
   void set_origin(OpId op, Origin origin);
   // Erases an op whose results are unused.
   void erase(OpId op);
-  // replace_uses of the only result, then erase.
+  // replace_uses of the op's only result, then erase.
   void replace(OpId op, ValueId with);
-  // Moves an op before another (at the end if invalid). The caller keeps the order valid; the
-  // verifier checks it.
+  // Moves an op before another (to the end if invalid). The caller must keep definitions before
+  // uses; the verifier checks it.
   void move_before(OpId op, OpId before);
 
   void set_quantization(ValueId value, std::optional<Quantization> quantization);
   void set_layout(ValueId value, Layout layout);
-  // Dtype and quantization together, where a value changes between float and integer.
+  // Sets dtype and quantization of a value that changes between float and integer.
   void set_element_type(ValueId value, DType dtype, std::optional<Quantization> quantization);
   void rename(ValueId value, std::string_view name);
-  // Runs `verify` and `infer` of an op again after attributes or operands changed; updates shapes
-  // of its results.
+  // Verifies an op again after its attributes or operands changed, and infers the shapes of its
+  // results. Errors: those of the op's `verify`.
   Result<void> refresh(OpId op);
 
  private:

@@ -1,5 +1,5 @@
-// Binds arrays of a file to the inputs of a graph, sample by sample: what calibration, run, eval
-// and verify read.
+// Binds arrays of a file to the inputs of a graph, sample by sample, for calibration, run, eval and
+// verify.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,28 @@ namespace dtr {
 
 class Samples {
  public:
-  // Input k takes the array of its own name, else `input_k`, else (k = 0) `input`, else the only
-  // array of a .npy file. An array with one axis more than the input is a set of samples; so is [n,
-  // …] for an input [1, …]. Several inputs need the same number of samples. Other arrays are
-  // ignored; they stay in `arrays` of the caller. `file` names the data in messages. Errors:
+  // Binds arrays to inputs. Input k takes the array of its own name, else `input_k`, else (k = 0)
+  // `input`, else the only array of a .npy file. An array with one axis more than the input is a
+  // set of samples; so is [n, …] for an input [1, …]. All inputs must have the same number of
+  // samples. Other arrays are ignored. `file` names the data in messages. Errors:
   // kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
   static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays,
                               const std::string& file);
-  // Whether an input of the graph may take an array of this name from an .npz: what `read_tensors`
-  // need not read otherwise.
+  // True if an input of the graph could be bound to an array of this name in an .npz, so that
+  // `read_tensors` must read it.
   static bool is_input_array(const Graph& graph, std::string_view array);
-  // Reads the arrays that `is_input_array` names from a .npz or .npy, and binds them: what every
-  // verb does with its data. Errors: those of `read_tensors` and `bind`; an array that no input
-  // takes is not read.
+  // Reads the input arrays of a .npz or .npy and binds them. Arrays that no input takes are not
+  // read. Errors: those of `read_tensors` and `bind`.
   static Result<Samples> read(const Graph& graph, const std::string& file);
   // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on
   // every machine for a seed.
   static Samples random(const Graph& graph, size_t count, uint64_t seed = 42);
 
   size_t size() const { return count_; }
-  // The inputs of sample `index` in the graph's order; they live as long as the arrays given to
-  // bind (random, read: as this object).
+  // The inputs of sample `index` in the graph's order. They refer to the arrays given to bind
+  // (after random and read: to this object).
   std::vector<TensorView> inputs(size_t index) const;
-  // kDataNotFinite at the first NaN or infinite element.
+  // Error: kDataNotFinite at the first NaN or infinite element.
   Result<void> check_finite() const;
 
  private:

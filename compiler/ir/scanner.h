@@ -1,6 +1,6 @@
-// Reads the words, numbers and strings of the text form; the one place that reports "line:column:
-// expected X, found `y`". Line and column are counted only when there is an error to report. Used
-// by compiler/ir/parser.cpp alone.
+// Tokenizer of the text form: reads words, numbers and strings, and reports "line:column: expected
+// X, found `y`". Line and column are computed only for an error. Used by compiler/ir/parser.cpp
+// only.
 #pragma once
 
 #include <charconv>
@@ -33,8 +33,10 @@ class Scanner {
                                       DiagnosticId id = DiagnosticId::kIrSyntax) const;
   tl::unexpected<Diagnostic> expected(std::string_view what);
 
-  // Skips white space and `token` if it comes next. A word must end where the token does.
+  // Skips white space, then `token` if it is next. For a word the next character must not continue
+  // it.
   bool accept(std::string_view token);
+  // Errors, also of the functions below: kIrSyntax, with line and column and what was expected.
   Result<void> expect(std::string_view token);
 
   // [A-Za-z_][A-Za-z0-9_.]*
@@ -49,7 +51,7 @@ class Scanner {
   Result<std::string> string(std::string_view what);
   // Fills `bytes` from pairs of hexadecimal digits.
   Result<void> hex_bytes(std::span<std::byte> bytes);
-  // Whether the number that comes next is written as an integer.
+  // True if the next number is written as an integer.
   bool integer_ahead();
 
  private:
@@ -96,7 +98,7 @@ Result<T> Scanner::floating(std::string_view what) {
   if (error == std::errc::result_out_of_range)
     return error_at(at_, std::string(what) + " is out of range");
   if (error != std::errc{} || value != value || value - value != 0)
-    return expected(what);  // from_chars takes `infinity` and `nan(…)` too
+    return expected(what);  // from_chars also accepts `infinity` and `nan(…)`
   at_ = static_cast<size_t>(end - text_.data());
   return value;
 }

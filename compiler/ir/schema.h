@@ -1,6 +1,5 @@
 // The schema of an operator: its operands and attributes in PyTorch's order with types and
-// defaults, written once, as PyTorch writes schemas. Importers, kernel calls and the verifier read
-// it.
+// defaults, in PyTorch's notation. Importers, kernel calls and the verifier use it.
 //
 //   "(Tensor self, Scalar negative_slope=0.01 | bool two_roundings=False)"
 //
@@ -25,6 +24,7 @@
 
 namespace dtr {
 
+// A parameter of a schema.
 struct Param {
   enum class Role : uint8_t { kOperand, kAttribute, kNone };
 
@@ -33,7 +33,7 @@ struct Param {
   AttributeKind kind = AttributeKind::kBool;  // of an attribute
   bool optional = false;                      // may be absent
   bool variadic = false;                      // Tensor[]
-  bool own = false;                           // behind the bar
+  bool own = false;                           // exists in the IR only: it follows the bar
   bool has_default = false;
   double number = 0;           // the default of a bool, an int or a float
   std::string_view text = {};  // the default of a str
@@ -46,8 +46,8 @@ struct Param {
 
 class Schema {
  public:
-  // Parses at compile time. What is not a schema does not compile: the call of `invalid_schema`
-  // says where.
+  // Parses at compile time. A malformed schema does not compile; the compiler's message points to
+  // the call of `invalid_schema`.
   consteval Schema(
       const char* text);  // NOLINT(google-explicit-constructor): `.schema = "(Tensor self)"`
 
@@ -73,7 +73,8 @@ class Schema {
 
 namespace schema_detail {
 
-void invalid_schema(const char* reason);  // has no body: a call of it is no constant expression
+// not constexpr and without a body, so that calling it is a compile-time error
+void invalid_schema(const char* reason);
 
 // Reads a schema from left to right.
 struct Reader {
@@ -103,7 +104,7 @@ struct Reader {
     rest.remove_prefix(size);
     return taken;
   }
-  // Digits divided by a power of ten: both are exact, so that the quotient is the nearest double.
+  // Computes digits / power of ten. Both are exact, so that the quotient is the nearest double.
   constexpr double number() {
     const double sign = take("-") ? -1 : 1;
     double digits = 0, power = 1;

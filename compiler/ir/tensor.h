@@ -1,4 +1,4 @@
-// Tensors at compile time: dense memory with a dtype and a logical shape, always contiguous in
+// Tensors in the compiler: dense memory with a dtype and a logical shape, always contiguous in
 // logical order.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace dtr {
 
-// Memory that somebody else owns. Cheap to copy; const does not reach the elements.
+// A non-owning view of a tensor. Cheap to copy; a const view gives mutable elements.
 struct TensorView {
   DType dtype = DType::kFloat32;
   Shape shape;

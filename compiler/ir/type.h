@@ -1,4 +1,4 @@
-// What a value is: element type, logical shape, physical layout, quantization.
+// The type of a value: element type, logical shape, physical layout, quantization.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace dtr {
 enum class DType : uint8_t { kBool, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat32, kFloat64 };
 
 size_t byte_size(DType dtype);
-std::string_view name(DType dtype);  // "f32", "i8", … as the text form writes it
+std::string_view name(DType dtype);  // "f32", "i8", … as in the text form
 std::optional<DType> dtype_from_name(std::string_view name);
 inline bool is_float(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 
@@ -22,7 +22,7 @@ using Shape = std::vector<int64_t>;  // PyTorch's logical order (N, C, H, W); {}
 // Product of the dimensions; std::nullopt when it (or the byte count at 8 bytes an element)
 // overflows int64 or a dimension is negative.
 std::optional<int64_t> checked_element_count(const Shape& shape);
-int64_t element_count(const Shape& shape);  // as above; the shape must have passed the verifier
+int64_t element_count(const Shape& shape);  // the same for a shape that the verifier has checked
 std::string to_string(const Shape& shape);  // "1x3x32x32", "scalar"
 
 // Physical order of the dimensions. Channels-last puts dimension 1 last (NHWC for NCHW); meaningful
@@ -35,8 +35,8 @@ std::vector<int> dim_order(Layout layout, size_t rank);
 // Stride in elements of each logical dimension for a dense tensor of that layout.
 std::vector<int64_t> strides(const Shape& shape, Layout layout);
 
-// Whether both layouts put a dense tensor of that shape into memory the same way (one channel, or
-// no spatial extent).
+// True if a dense tensor of that shape has the same order of elements in both layouts (one channel,
+// or no spatial extent).
 bool same_order(const Shape& shape, Layout a, Layout b);
 
 // real = scale · (q − zero_point), per tensor (axis < 0, one entry) or per channel along `axis`
@@ -59,16 +59,16 @@ struct Quantization {
   }
 };
 
-// Smallest and greatest value of an integer dtype of at most 32 bits (the range of a Quantization
-// that says nothing else).
+// The smallest and greatest value of an integer dtype of at most 32 bits, which is the default
+// range of a Quantization.
 struct IntegerRange {
   int32_t min, max;
 };
 IntegerRange integer_range(DType dtype);
 
 // Quantization of the int32 bias of an op that multiplies `input` by `weight`: scale s_in·s_w
-// rounded to float once, zero point 0. Per channel along axis 0 where the weight is; the scales of
-// a transposed convolution's weight repeat over its groups.
+// rounded to float once, zero point 0. Per channel along axis 0 if the weight is per channel; the
+// scales of a transposed convolution's weight repeat for each group.
 Quantization bias_quantization(const Quantization& input, const Quantization& weight,
                                int64_t channels);
 

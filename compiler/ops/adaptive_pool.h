@@ -1,5 +1,5 @@
 // Adaptive pools: output o of an axis covers the inputs from ⌊o · in / out⌋ to before ⌈(o + 1) · in
-// / out⌉, so that windows differ in size where the extents do not divide.
+// / out⌉, so that windows differ in size if `out` does not divide `in`.
 #pragma once
 
 #include "compiler/ops/define.h"
@@ -15,6 +15,7 @@ struct AdaptiveWindow {
   AdaptiveAxis h, w;
 };
 AdaptiveWindow adaptive_window(const OpView& view);
+// Checks operand and output size of an adaptive pool. Error: kIrInvalid.
 Result<void> verify_adaptive_pool(const OpView& view);
 std::vector<Type> infer_adaptive_pool(const OpView& view);
 

@@ -1,5 +1,5 @@
-// What elementwise operators of two operands share: PyTorch's broadcasting, a fused activation
-// where the operator may have one, and the integer form that device/numerics/binary.h defines.
+// Helpers for elementwise operators of two operands: PyTorch's broadcasting, a fused activation if
+// the operator supports one, and the integer form of device/numerics/binary.h.
 #pragma once
 
 #include "compiler/ops/broadcast.h"
@@ -31,22 +31,21 @@ void map_pairs(const OpView& view, std::span<const TensorView> operands, const T
       });
 }
 
-// The op's integer function, fused activation included; nullopt for operators that have none of
-// this form.
+// The op's integer function, with its fused activation; std::nullopt for operators without this
+// form.
 std::optional<numerics::BinaryParameters> binary_parameters(const OpView& view);
-// By binary_parameters.
+// Integer evaluation by binary_parameters.
 void evaluate_binary_integer(const OpView& view, std::span<const TensorView> operands,
                              std::span<const TensorView> results);
 
-// Evaluation of an operator whose function of two reals needs no attribute: `kFunction` is callable
-// with two T.
+// Evaluation by a function of two T that needs no attribute.
 template <class T, auto kFunction>
 void evaluate_binary(const OpView& view, std::span<const TensorView> operands,
                      std::span<const TensorView> results) {
   map_pairs<T>(view, operands, results[0], kFunction);
 }
-// Completes a definition that names the op. What differs is set behind it: under the sanitizers g++
-// 12 takes no comparison of a function with nullptr for a constant (GCC bug 71962).
+// Completes the definition of an op. Set fields that differ on the result: under the sanitizers g++
+// 12 does not accept a comparison of a function with nullptr as a constant (GCC bug 71962).
 template <auto kFunction>
 constexpr OpDef binary_op(OpDef def) {
   def.traits |= kElementwise;

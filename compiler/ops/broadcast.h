@@ -8,11 +8,10 @@
 
 namespace dtr::ops {
 
-// Shape of the result; nullopt if two extents differ and neither is 1.
+// The shape of the result; std::nullopt if two extents differ and neither is 1.
 std::optional<Shape> broadcast_shape(const Shape& a, const Shape& b);
 
-// Element strides of a contiguous operand seen with the shape of the result: 0 along dimensions
-// that are repeated.
+// Element strides of a contiguous operand in the shape of the result: 0 along repeated dimensions.
 std::vector<int64_t> broadcast_strides(const Shape& operand, const Shape& result);
 
 // Calls row(index of result, index in a, index in b, count, step in a, step in b) for every run

@@ -1,4 +1,4 @@
-// Evaluation of ops that read constants only.
+// Evaluates ops whose operands are constants, for constant folding.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace dtr::ops {
 
-// The op reads constants, at least one result, and can be evaluated. Quantize and dequantize are
-// left as they are: their constants are what the quantized form of a model consists of.
+// True if all operands are constants and the op can be evaluated. False for quantize and
+// dequantize: their constants are kept, as they define the quantized form of a model.
 bool reads_only_constants(const Graph& graph, OpId op);
 // A constant, or computed from constants alone by ops that can be evaluated.
 bool is_static(const Graph& graph, ValueId value);

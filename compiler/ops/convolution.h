@@ -1,4 +1,4 @@
-// What a convolution is made of, from operands and attributes of aten.convolution.
+// The sizes of a convolution, from operands and attributes of aten.convolution.
 #pragma once
 
 #include "compiler/ops/window.h"
@@ -6,9 +6,9 @@
 namespace dtr::ops {
 
 // x (N, groups · in, H, W), weight (groups · out, in, kH, kW) or, transposed, (groups · in, out,
-// kH, kW); without H for one spatial dimension. `in` and `out` are channels of one group. Of a
-// transposed convolution the window is that of the convolution which it is the gradient of: its
-// `out` are the extents of x, its `in` those of the result.
+// kH, kW); without H for one spatial dimension. `in` and `out` are channels of one group. The
+// window of a transposed convolution is that of the convolution whose gradient it is: its `out` are
+// the extents of x, its `in` those of the result.
 struct ConvolutionShape {
   int64_t batch = 1;
   int64_t groups = 1;
@@ -26,7 +26,7 @@ struct ConvolutionShape {
   int64_t taps() const { return window.h.kernel * window.w.kernel; }
 };
 
-// Of verified operands and attributes.
+// The op must have been verified.
 ConvolutionShape convolution_shape(const OpView& view);
 
 }  // namespace dtr::ops

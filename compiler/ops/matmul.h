@@ -1,4 +1,4 @@
-// Inner loops that the linear operators share.
+// Inner loops of the linear operators.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace dtr::ops {
 
-// a · b in the type of sums: T itself, or of int16 values uint32, which wraps like 32-bit
-// accumulators do.
+// a · b in the type of the sum: T itself, or uint32 for int16 values, which wraps like a 32-bit
+// accumulator.
 template <class Sum, class T>
 Sum product(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -19,7 +19,7 @@ Sum product(T a, T b) {
   }
 }
 
-// Σ a[i] · b[i], summed in eight lanes so that the compiler may use vectors.
+// Σ a[i] · b[i], summed in eight lanes so that the compiler can vectorize it.
 template <class Sum, class T>
 Sum dot(const T* a, const T* b, int64_t count) {
   constexpr int64_t kLanes = 8;

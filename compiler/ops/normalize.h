@@ -1,5 +1,5 @@
-// Normalizations as one form: rows of a tensor, their elements, and which parameters belong to
-// those.
+// A common form of normalizations: the rows of a tensor, their elements, and the parameters of each
+// element.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace dtr::ops {
 
-// A contiguous tensor seen as (a, b, c, d): a row is (c, d), rows are counted by (a, b); the
-// element's gain and offset are the entries b · step_b + c · step_c of weight and bias.
+// A contiguous tensor viewed as (a, b, c, d): a row is (c, d), rows are indexed by (a, b). The gain
+// and offset of an element are the entries b · step_b + c · step_c of weight and bias.
 struct NormalizeShape {
   int64_t a = 1, b = 1, c = 1, d = 1;
   int64_t step_b = 0, step_c = 0;
@@ -20,10 +20,10 @@ struct NormalizeShape {
 
   int64_t count() const { return c * d; }
 };
-// Of aten.layer_norm, aten.rms_norm and aten.group_norm.
+// The form of aten.layer_norm, aten.rms_norm and aten.group_norm.
 NormalizeShape normalize_shape(const OpView& view);
 
-// The integer form: gains and offsets in units of the result's steps; weight and bias may be empty.
+// The integer form: gains and offsets in steps of the result; weight and bias may be empty.
 struct QuantizedNormalize {
   numerics::NormalizeRow row;
   std::vector<numerics::NormalizeParameter> parameters;

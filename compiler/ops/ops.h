@@ -1,4 +1,4 @@
-// The operators by symbol, for code that builds or matches them: `graph.producer_if(value,
+// Declares the operators, for code that builds or matches them: `graph.producer_if(value,
 // ops::kRelu)`.
 #pragma once
 

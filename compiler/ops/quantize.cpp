@@ -1,4 +1,4 @@
-// quantize: where float becomes int8; the result's type says scale and zero point.
+// quantize: converts float to int8; the result's type has scale and zero point.
 #include <cmath>
 
 #include "compiler/ops/define.h"

@@ -1,5 +1,5 @@
-// What reductions over dimensions share: attributes `dim` (Ints, negative from the end, empty: all)
-// and `keepdim` (Bool).
+// Helpers for reductions over dimensions: attributes `dim` (Ints, negative from the end, empty:
+// all) and `keepdim` (Bool).
 #pragma once
 
 #include <vector>
@@ -9,15 +9,16 @@
 
 namespace dtr::ops {
 
-// Which dimensions are reduced; nullopt if `dim` is out of range or names one twice.
+// Which dimensions are reduced; std::nullopt if an entry of `dim` is out of range or repeated.
 std::optional<std::vector<bool>> reduced_dims(const OpView& view);
+// Checks `dim` and the operand. Error: kIrInvalid.
 Result<void> verify_reduction(const OpView& view);
-// verify_reduction, and there is an element to begin with.
+// verify_reduction, and the operand is not empty. Error: kIrInvalid.
 Result<void> verify_partial_reduction(const OpView& view);
 std::vector<Type> infer_reduction(const OpView& view);
 
-// Calls step(result, element) for each element with the result that it is reduced to; results lie
-// in order.
+// Calls step(result, element) for each element and the result that it is reduced to; results are in
+// logical order.
 template <class T, class Result, class Step>
 void for_each_reduced(const OpView& view, const TensorView& operand, std::span<Result> results,
                       Step step) {
@@ -42,7 +43,7 @@ void for_each_reduced(const OpView& view, const TensorView& operand, std::span<R
   }
 }
 
-// The greatest element, or the least; NaN wins.
+// Reduces to the greatest or least element; NaN if any element is NaN.
 template <class T, bool kGreatest>
 void reduce_to_extreme(const OpView& view, std::span<const TensorView> operands,
                        std::span<const TensorView> results) {

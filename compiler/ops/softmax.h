@@ -8,7 +8,7 @@ namespace dtr::ops {
 
 numerics::SoftmaxParameters softmax_parameters(const OpView& view);
 
-// A mask of bool repeated to `shape`: 1 where an element takes part, else 0.
+// A bool mask broadcast to `shape`: 1 for elements that take part, else 0.
 std::vector<int8_t> expand_mask(const TensorView& mask, const Shape& shape);
 
 }  // namespace dtr::ops

@@ -1,10 +1,9 @@
-// Elementwise functions of one tensor: an operator's file gives the function of one real value,
-// this makes the OpDef.
+// Makes the OpDef of an elementwise operator of one tensor from its function of one real value.
 //
 // The quantized form is a table: the function in float, rounded as TFLite's LUTPopulate rounds
-// (device/numerics/tables.h). Infinite results are the end of the range; where the function is not
-// defined it has the value of the nearest point where it is: log of −1 that of 0, the end of the
-// range, sqrt of −1 zero.
+// (device/numerics/tables.h). Infinite results saturate. Outside of its domain the function has the
+// value of the nearest point of the domain: log of −1 that of 0, the end of the range, sqrt of −1
+// zero.
 #pragma once
 
 #include <cmath>
@@ -41,8 +40,8 @@ void evaluate_unary_integer(const OpView& view, std::span<const TensorView> oper
       view, [&](float x) -> float { return function(x); }, operands[0], results[0]);
 }
 
-// Completes a definition that names the op; what `def` gives itself stays. `Function` is made of an
-// OpView and takes float and double.
+// Completes the definition of an op; fields that `def` sets are kept. `Function` is constructed
+// from an OpView and callable with float and double.
 template <class Function>
 constexpr OpDef unary_op(OpDef def) {
   def.traits |= kElementwise;

@@ -1,5 +1,4 @@
-// Sliding windows of convolutions and pools: output extents and which input elements a window
-// covers.
+// Sliding windows of convolutions and pools: output extents, and the inputs that a window covers.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@ struct WindowAxis {
   int64_t dilation = 1;
 
   int64_t first(int64_t o) const { return o * stride - pad; }
-  // Taps k of output o whose input exists: [begin, end), empty if none.
+  // The taps k of output o that have an input: [begin, end), perhaps empty.
   struct Taps {
     int64_t begin, end;
   };
@@ -32,7 +31,7 @@ struct WindowAxis {
         std::min(kernel, in - start <= 0 ? 0 : (in - start + dilation - 1) / dilation);
     return {std::min(begin, end), end};
   }
-  // Outputs whose tap k has an input: [begin, end).
+  // The outputs whose tap k has an input: [begin, end).
   Taps outputs(int64_t k) const {
     const int64_t offset = k * dilation - pad;
     const int64_t begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
@@ -46,24 +45,24 @@ struct Window {
   WindowAxis h, w;
 };
 
-// Number of outputs of an axis whose other fields are set, as PyTorch computes it; < 1 if the
+// The number of outputs of an axis whose other fields are set, computed as PyTorch does; < 1 if the
 // window does not fit.
 int64_t window_outputs(const WindowAxis& axis, bool ceil_mode);
 
-// Operand 0 of a pool, adaptive or not: float or quantized int8, (N, C, H, W) or (C, H, W), not
-// empty.
+// Checks operand 0 of a pool: float or quantized int8, (N, C, H, W) or (C, H, W), not empty. Error:
+// kIrInvalid.
 Result<void> check_pool_operand(const OpView& view);
 // The window of a pool (attributes kernel_size, stride, padding, optional padding_end and dilation,
 // ceil_mode) over operand 0, (N, C, H, W) or (C, H, W).
 Window pool_window(const OpView& view);
-// Everything that pool_window and infer_pool need.
+// Checks everything that pool_window and infer_pool rely on. Error: kIrInvalid.
 Result<void> verify_pool(const OpView& view);
 std::vector<Type> infer_pool(const OpView& view);
 
-// An average pool whose result is the mean of codes: operand and result have one quantization, and
-// windows divide by what they count.
+// True for an average pool that averages codes: operand and result have the same quantization, and
+// each window divides by the number of elements that it counts.
 bool averages_codes(const OpView& view);
-// What an average pool divides by; nullopt if windows at the border divide by less than others.
+// The divisor of an average pool; std::nullopt if windows at the border have a smaller one.
 std::optional<int64_t> average_divisor(const OpView& view);
 
 }  // namespace dtr::ops

@@ -1,6 +1,6 @@
-// What a backend is to the rest of the compiler: which ops it takes, in which layouts, at what
-// cost, and how it turns a partition into the payload of a delegate. Recipes compose backends; no
-// backend knows another.
+// The interface of a backend: which ops it runs, in which layouts, at what cost, and how it turns a
+// partition into the payload of a delegate or an op into a kernel call. Recipes compose backends;
+// no backend depends on another.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace dtr {
 
-// What a backend runs of an operator, for the table of operators.
+// The element types and conditions with which a backend runs an operator, for docs/operators.md.
 struct OperatorSupport {
   std::string_view dtypes;
   std::vector<std::string> conditions;  // sentences; an op for which all hold is not refused
@@ -31,11 +31,11 @@ struct LayoutChoice {
   bool contiguous = true;
   bool channels_last = true;
   bool mixed =
-      false;  // results may have another layout than operands at no cost (the op permutes for free)
+      false;  // results may have another layout than operands at no cost: the op permutes for free
 };
 
-// How a delegate uses memory while it runs, step by step (a step is a kernel call), for the one
-// planner that places every buffer.
+// Memory that a delegate uses while it runs, by steps (a step is a kernel call), for the memory
+// planner of the program.
 enum class BufferRole : uint8_t { kActivation, kStaging, kScratch };
 struct InteriorBuffer {
   std::string name;
@@ -48,8 +48,7 @@ struct OperandUse {
   uint32_t first_step = 0, last_step = 0;
 };
 
-// One kernel call or copy of a partition, for reports: what it does for which source operators, and
-// its cost.
+// One kernel call or copy of a partition, for reports: its source operators and its cost.
 struct StepInfo {
   uint32_t command = 0;  // index in the microcode
   std::string kernel;    // "Conv2d", "Depthwise", "Pool", … "Copy"
@@ -57,19 +56,19 @@ struct StepInfo {
   int64_t macs = 0;
   uint64_t cycles = 0;          // busy cycles of the NPU
   std::string_view limit = {};  // "array", "weight port", …
-  uint64_t bytes = 0;           // of a copy: from flash; else read and written in SRAM, each once
-  std::string rearranges =
-      {};  // value that the step brings into another order of bytes, if it does nothing else
+  // of a copy: read from flash; else read and written in SRAM, each byte counted once
+  uint64_t bytes = 0;
+  std::string rearranges = {};  // the name of the value, if the step only changes its layout
 };
 
-// Where a value of the source graph lies inside a delegate while it exists, for the debug map;
-// values lost to fusion have none.
+// The memory of a value of the source graph inside a delegate, for the debug map; values that
+// fusion removed have none.
 struct InteriorValue {
   std::string name;
   Type type;
   std::optional<uint32_t> buffer;  // index into `buffers`
   std::optional<uint32_t> output =
-      {};                   // instead: it lies where this output of the partition will be
+      {};  // instead of `buffer`: the value shares the memory of this output of the partition
   uint32_t after_step = 0;  // valid after this step
   Origin origin;
   std::vector<Origin> readers = {};
@@ -88,13 +87,13 @@ struct ScratchArgument {
 using KernelArgument =
     std::variant<std::monostate, ValueId, ConstantArgument, ScratchArgument, bool, int64_t, double,
                  std::string, Ints, Floats, std::vector<ValueId>, DType>;
-// A value as an argument: a constant where it is one, none where it is absent.
+// A value as an argument: a ConstantArgument for a constant, std::monostate for an absent operand.
 KernelArgument kernel_argument(const Graph& graph, ValueId value);
 
 struct KernelCall {
   std::string_view name;  // "aten::_softmax.out"
   std::vector<KernelArgument> arguments;
-  std::vector<Type> extra_outputs = {};  // out tensors beside the op's results, which nobody reads
+  std::vector<Type> extra_outputs = {};  // out tensors beside the op's results, which no op reads
 };
 
 // A partition after scheduling, before addresses are known.
@@ -103,14 +102,16 @@ class LoweredPartition {
   virtual ~LoweredPartition() = default;
   uint32_t steps = 0;
   bool plans_scratch =
-      true;  // the delegate's last operand, for `buffers`; false: it asks its runtime for memory
+      // true: the memory planner gives the delegate a scratch operand, its last one, for `buffers`;
+      // false: the delegate allocates from its runtime
+      true;
   std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
   std::vector<InteriorBuffer> buffers;
   std::vector<StepInfo> step_info;  // commands in order
   std::vector<InteriorValue> values;
 
-  // The payload, once the planner has placed the buffers: `offsets[i]` of buffers[i] from the start
-  // of the scratch operand.
+  // The payload, once the planner has placed the buffers: buffers[i] begins `offsets[i]` bytes from
+  // the start of the scratch operand. Errors: those of the backend; kWorkExceeded (neutron).
   virtual Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
                                                 uint32_t scratch_bytes) const = 0;
 };
@@ -123,50 +124,52 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "neutron"
 
-  // std::nullopt: the op runs here. Asked for every op of the (quantized) graph.
+  // Why the op does not run on this backend: its first violated condition. std::nullopt: the op
+  // runs here.
   std::optional<Refusal> refuse(const Graph& graph, OpId op) const;
-  // std::nullopt: no op of this kind runs here.
+  // std::nullopt: no op of this operator runs here.
   std::optional<OperatorSupport> support(const OpDef& op) const;
   virtual LayoutChoice layouts(const Graph& graph, OpId op) const = 0;
-  // Estimated cycles of the op alone, at the target's clock. Asked for ops that run here; 0:
-  // nothing is computed.
+  // Estimated cycles of the op alone, at the target's clock, for an op that runs here; 0: it
+  // computes nothing.
   virtual uint64_t cost(const Graph& graph, OpId op) const = 0;
 
-  // Every backend is one of the two; the other is null.
+  // The backend as one of its two kinds; the other one is null.
   virtual const DelegateBackend* as_delegate() const { return nullptr; }
   virtual const KernelBackend* as_kernels() const { return nullptr; }
 
-  // What the backend runs of an operator: element types for docs/operators.md, and the conditions.
-  // std::nullopt: nothing of it.
+  // The element types (a text for docs/operators.md) and conditions of an operator. std::nullopt:
+  // the backend does not run it.
   struct OperatorRule {
     std::string_view dtypes;
     Conditions conditions;
   };
   virtual std::optional<OperatorRule> rule(const OpDef& op) const = 0;
-  // The rule of one op, where that of its operator depends on the op's operands.
+  // The rule of one op, for backends where it depends on the op's operands.
   virtual std::optional<OperatorRule> rule_of(const Graph& graph, OpId op) const {
     return rule(*graph.op(op).def);
   }
   // The refusal of an operator without a rule.
   virtual Refusal no_rule(const OpDef& op) const = 0;
-  // A condition's answer for one op. A backend whose conditions read more than the graph passes its
-  // own query.
+  // Evaluates a condition for one op: the clause that says what violates it, or std::nullopt. A
+  // backend whose conditions read more than the graph passes a query type of its own.
   virtual std::optional<std::string> violation(const Condition& condition,
                                                const OpQuery& query) const {
     return condition.violation(query);
   }
-  // A sentence or remedy with the machine's numbers in the place of {names}.
+  // Replaces {names} in a sentence or remedy by the machine's numbers.
   virtual std::string with_numbers(std::string_view text) const { return std::string(text); }
 };
 
-// A backend whose operators are joined to partitions, each of which becomes the payload of one call
-// of a delegate.
+// A backend whose ops are grouped into partitions; each partition becomes the payload of one
+// delegate call.
 class DelegateBackend : public Backend {
  public:
   const DelegateBackend* as_delegate() const final { return this; }
 
   virtual std::string_view delegate_id() const = 0;  // in the program: "DeuteronBackend"
-  // The fewest cycles in which the machine could do the op, whatever its types and limits.
+  // The fewest cycles in which the machine could compute the op if its types and sizes had no
+  // limits.
   virtual uint64_t bound(const Graph&, OpId) const { return 0; }
   // Cycles to start one call of the delegate, beside its work.
   virtual uint64_t dispatch_cycles() const = 0;
@@ -174,25 +177,27 @@ class DelegateBackend : public Backend {
   virtual size_t max_operands() const { return SIZE_MAX; }
   // False: calls are those that NXP's converter lists, for comparison (docs/npu.md 7).
   virtual bool has_own_schedule() const { return true; }
-  // Inputs and outputs of partitions whose bytes are the same in both layouts are marked
-  // contiguous.
+  // True if inputs and outputs of partitions are to be marked contiguous where their bytes are the
+  // same in both layouts.
   virtual bool prefers_contiguous() const { return false; }
   // `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
   // Errors: kMemoryExceeded (no schedule fits SRAM), and those of an external converter.
   virtual Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const = 0;
 };
 
-// A backend each of whose operators becomes a kernel call of the program, on the CPU.
+// A backend that runs each op as one kernel call on the CPU.
 class KernelBackend : public Backend {
  public:
   const KernelBackend* as_kernels() const final { return this; }
 
   // Cycles to quantize or dequantize that many elements.
   virtual uint64_t conversion_cycles(int64_t elements) const = 0;
-  // Rewrites an op that was placed here into ops that this backend has kernels for (fused
-  // activations, for one). Returns whether it did.
+  // Rewrites an op that was placed here into ops for which this backend has kernels (splits a fused
+  // activation, for one). Returns true if it changed the graph. Errors: those of the rewrite, which
+  // mean an invalid graph.
   virtual Result<bool> legalize(Module&, Graph&, OpId) const { return false; }
-  // The kernel that runs a legalized op.
+  // The kernel call of a legalized op. Errors: those of the backend; `legalize` makes sure that
+  // there is a kernel.
   virtual Result<KernelCall> kernel_call(Module& module, const Graph& graph, OpId op) const = 0;
 };
 

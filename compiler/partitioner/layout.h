@@ -1,6 +1,6 @@
-// Layouts of all values by a minimum cut: the cheapest assignment of contiguous and channels-last
-// in bytes moved, exact for two labels. Inputs of the graph keep the layout of their types, outputs
-// get the one that the graph states.
+// Assigns a layout, contiguous or channels-last, to every value by a minimum cut: the assignment
+// that moves the fewest bytes, exact for two labels. Inputs of the graph keep the layout of their
+// types; outputs get the layout that the graph states.
 #pragma once
 
 #include "compiler/partitioner/placement.h"
@@ -12,9 +12,10 @@ struct LayoutResult {
   int64_t bytes_moved = 0;  // cost of the cut: bytes converted, each tensor once per conversion
 };
 
-// Sets Type.layout of every op result and inserts explicit conversions; `placement` gets entries
-// for them: on the backend of the ops that read the converted value if it takes the conversion,
-// else on the first that does.
+// Sets Type.layout of every op result and inserts explicit conversions. Adds the conversions to
+// `placement`: each runs on the backend of the ops that read the converted value if that backend
+// supports it, else on the first one that does. Errors: those of Rewriter::insert, which mean an
+// invalid graph.
 Result<LayoutResult> assign_layouts(Graph& graph, const Recipe& recipe, Placement& placement);
 
 }  // namespace dtr

@@ -17,7 +17,7 @@ class MinCut {
 
   MinCut() : adjacent_(2) {}
   uint32_t add_node();
-  // Pays `cost` if `from` ends on the source side and `to` on the sink side.
+  // Adds `cost` to the cut if `from` is on the source side and `to` on the sink side.
   void add_edge(uint32_t from, uint32_t to, int64_t cost);
   // The cheapest cut. Returns for each node whether it is on the sink side; of several cheapest
   // cuts the one with the fewest nodes on the source side, so the result does not depend on the

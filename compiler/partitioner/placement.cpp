@@ -364,7 +364,7 @@ class Placer {
     return {};
   }
 
-  // ---- what backends rewrite, and who follows whom
+  // ---- rewriting by backends, and chains of causes
 
   Result<void> legalize() {
     for (const OpId op : ops()) {

@@ -14,41 +14,43 @@ namespace dtr {
 
 using Recipe = std::vector<std::unique_ptr<Backend>>;  // first choice first
 
+// The user's choice for one op: --keep-off, --force-on.
 enum class PlacementOverride : uint8_t { kNone, kKeepOff, kForceOn };
 
 struct PlacementOptions {
-  std::vector<PlacementOverride> overrides = {};  // by op slot; shorter: no wish
+  std::vector<PlacementOverride> overrides = {};  // by op slot; ops beyond the end have none
   std::vector<uint32_t> excluded =
-      {};  // by op slot, shorter: none; bit i: it does not run on backend i
+      {};  // by op slot, ops beyond the end have none; bit i: the op does not run on backend i
   std::map<OpId, Refusal> known =
-      {};  // why ops stayed float when the model was quantized: no delegate is asked about them
-  bool weigh_costs = true;  // let units run on the host where that is faster
+      {};  // why ops stayed float when the model was quantized: they are not offered to delegates
+  bool weigh_costs = true;  // moves partitions to the CPU where that is faster
 };
 
 // Why an op is not on a delegate.
 struct Reason {
   std::string_view backend;  // the delegate that does not run it
   Refusal refusal;
-  std::string because_of;  // the operator that is the root of the chain, if this op only follows
-                           // it; then `refusal` says how
+  // the operator at the root of the chain, if this op is off the delegate only because of it;
+  // `refusal` then says how
+  std::string because_of;
   int64_t macs = 0;
-  uint64_t host_cycles = 0;   // estimated, conversions to float and back included
+  uint64_t host_cycles = 0;   // estimated cycles on the CPU, with conversions to float and back
   uint64_t bound_cycles = 0;  // the least that the delegate would need
 };
 
+// The backend of every op, and why ops are not on a delegate.
 struct Placement {
   static constexpr uint8_t kNowhere = 255;
   std::vector<uint8_t> backend;  // by op slot: index into the recipe
   std::vector<std::optional<Reason>>
-      reasons;  // by op slot: of ops that a user would know, not of conversions
+      reasons;  // by op slot, for ops of the model; conversions have none
 };
 
-// Each op goes to the first backend of the recipe that takes it, and every backend is asked once
-// about an op at most. What none takes as it is runs in float (float_fallback.h); a unit of a
-// delegate that computes nothing, or that would cost more beside its neighbours on the host than
-// the host needs for it, runs there too. Then backends rewrite what they have no kernel for
-// (Backend::legalize). Errors: kNoBackend, naming every op that no backend takes with the reasons;
-// kPlacementForced.
+// Places each op on the first backend of the recipe that runs it. An op that no backend runs as it
+// is falls back to float (float_fallback.h). A delegate partition moves to the CPU if it does no
+// arithmetic, or if its cost plus the dispatch overhead exceeds its cost on the CPU. Backends then
+// rewrite ops that they have no kernel for (KernelBackend::legalize). Errors: kNoBackend, naming
+// every op that no backend runs with the reasons; kPlacementForced; those of legalize.
 Result<Placement> place(Module& module, Graph& graph, const Recipe& recipe,
                         const PlacementOptions& options = {});
 

@@ -1,5 +1,4 @@
-// From units of ops to the program that the runtime runs: tensors, kernel calls and delegate calls
-// in order.
+// Emits partitions as the plan of the program: tensors, kernel calls and delegate calls in order.
 #pragma once
 
 #include <memory>
@@ -10,14 +9,14 @@
 
 namespace dtr {
 
-// What `emit` makes; the plan refers to the partitions.
+// The result of `emit`; the plan refers to `partitions`.
 struct EmitResult {
   ProgramPlan plan;
   // For each call of the plan: the partition of a delegate call, null for a kernel call; and the
   // backend that runs it.
   std::vector<std::unique_ptr<LoweredPartition>> partitions;
   std::vector<uint8_t> backends;
-  // The values of the graph that calls leave in memory, in the order of the calls.
+  // The values of the graph that calls store in memory, in the order of the calls.
   struct StoredValue {
     ValueId value;
     uint32_t call;
@@ -26,8 +25,9 @@ struct EmitResult {
   std::vector<StoredValue> results;
 };
 
-// `graph` has layouts assigned, `units` are in order of execution. Payloads and offsets are still
-// open: see compiler/program/memory_planner.h.
+// `graph` has layouts assigned, `partitions` are in execution order. Payloads and offsets are set
+// later (compiler/program/memory_planner.h). Errors: those of DelegateBackend::lower and
+// KernelBackend::kernel_call.
 Result<EmitResult> emit(Module& module, const Graph& graph, const Recipe& recipe,
                         const std::vector<Partition>& partitions);
 

@@ -1,5 +1,5 @@
-// Which backend's quantization pattern took which operator, what the others said, and where
-// quantizations met that do not agree.
+// Reports which backend's quantization pattern accepted each operator, why others rejected it, and
+// conflicts of quantizations.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace dtr {
 
-// Of a compilation that is quantized; nothing of a model that came so.
-// A line for each operator that some backend rejected, then the sums; one for each conflict.
+// Both need a compilation that quantized its model; for a model that was quantized already they are
+// empty. The text has a line for each operator that a backend rejected, then totals, then a line
+// for each conflict.
 std::string patterns_text(const Compilation& compilation);
 // All operators: {"patterns": [{"name", "op", "module_path", "source_line", "accepted_by",
 // "rejections": [{"backend", "id", "reason", "remedy"}]}], "conflicts": [{"value", "reader", "op",

@@ -1,19 +1,18 @@
-// What a report says about operators that do not run on the NPU, and about transpositions that
-// remain.
+// Reports operators that do not run on the NPU, and the remaining transpositions.
 #pragma once
 
 #include "compiler/pipeline/report.h"
 
 namespace dtr {
 
-// Of a compilation that is done. One row an operator: causes by the cycles that they and their
-// followers lose, most first, each before its followers.
+// Both need a finished compilation. A row for each operator: causes by the cycles that they and
+// their followers lose, most first, each before its followers.
 std::vector<RefusalRow> refusal_rows(const Compilation& compilation);
-// Conversions between layouts that run on the host, and steps of delegates that only bring a value
-// into another order.
+// Conversions between layouts that run on the CPU, and steps of delegates that only change a
+// value's layout.
 std::vector<TransposeRow> transpose_rows(const Compilation& compilation);
 
-// The tables of `to_text(CompileReport)`; empty if there is nothing to say.
+// The tables of `to_text(CompileReport)`; empty if they have no rows.
 std::string refusals_text(const CompileReport& report);
 std::string transposes_text(const CompileReport& report);
 // The members "refusals" and "transposes" of the JSON documents, without braces around.

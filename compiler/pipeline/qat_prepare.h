@@ -1,5 +1,5 @@
-// A float export made ready for quantization-aware training in PyTorch: fake quantization where the
-// target's patterns quantize.
+// Prepares a float export for quantization-aware training in PyTorch: inserts fake quantization
+// where the target's patterns quantize.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ struct QatPrepared {
   std::vector<std::byte> archive;  // a .pt2 file that torch.export.load reads
   size_t activations = 0;          // values with fake quantization
   size_t weights = 0;
-  size_t batch_norms = 0;          // whose fusion is simulated
+  size_t batch_norms = 0;          // with simulated fusion
   std::vector<std::string> notes;  // what stays float during training, and why
 };
 
-// Inserts into `bytes`, the .pt2 file that `program` was read from, before training:
+// Inserts into `bytes`, the .pt2 file that `module` was read from, before training:
 //  * behind every value that the recipe quantizes, a moving average of its range and the fake
 //  quantization with it. Values that share a
 //    quantization share the buffers `quantization.NAME.{running_min,running_max,scale,zero_point}`;

@@ -1,4 +1,4 @@
-// Kinds of files, told apart by content, not by name; and models of every kind.
+// Detects the kind of a file from its content, not its name, and reads models of every kind.
 #pragma once
 
 #include <cstddef>
@@ -23,19 +23,19 @@ enum class FileKind : uint8_t {
   kText
 };
 
-// By the first bytes of a file, which says nothing about the rest. A zip whose first member is a
-// .npy, or a .npy, holds arrays; another zip is a .pt2.
+// Looks at the first bytes of a file only; the rest may still be invalid. A zip whose first member
+// is a .npy, or a .npy, holds arrays; another zip is a .pt2.
 FileKind kind_of(std::span<const std::byte> bytes);
-// Errors: kFileNotFound.
+// The kind of the file at `path`. Error: kFileNotFound.
 Result<FileKind> file_kind(const std::string& path);
 
-// A .pt2 (zip), .tflite (identifier TFL3) or IR text. Errors: kModelUnknown, kFileNotFound, and
-// those of the importer.
+// Reads a .pt2 (zip), a .tflite (identifier TFL3) or IR text. Errors: kModelUnknown, kFileNotFound,
+// and those of the importer.
 Result<Module> read_model(const std::string& path);
-// The same of a file that is in memory already. The program keeps the file: its constants are not
-// copied.
+// The same for a file in memory. The module owns the file, whose constants are not copied. Errors:
+// kModelUnknown, and those of the importer.
 Result<Module> read_model(FileContents file, FileKind kind, const std::string& path);
-// The same of bytes that outlive the program.
+// The same for bytes that outlive the module.
 Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind,
                            const std::string& name);
 

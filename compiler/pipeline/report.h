@@ -1,4 +1,5 @@
-// What a compilation decided and what it costs, for people (text), tools (JSON) and tests.
+// Reports the decisions of a compilation and its cost, as text for people, as JSON for tools and
+// tests.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,13 @@ struct OperatorRow {
 // An operator that does not run on the NPU.
 struct RefusalRow {
   std::string name, op, module_path, source_line;
-  std::string backend;  // who does not run it: "neutron"
+  std::string backend;  // the backend that does not run it: "neutron"
   std::string id, reason, remedy;
-  std::string limit, value;  // the two halves of the reason, where it has them
-  std::string because_of;    // name of the operator that is the cause, if this one only follows it
+  std::string limit, value;  // the two halves of the reason, if it has them
+  // name of the operator that is the cause, if this one only follows from it
+  std::string because_of;
   int64_t macs = 0;
-  uint64_t cycles_lost = 0;  // estimated: what the CPU needs beyond the least that the NPU would
+  uint64_t cycles_lost = 0;  // estimated: cycles on the CPU minus the lower bound on the NPU
 };
 
 // A transposition that the layouts leave, and what it costs.
@@ -68,25 +70,25 @@ struct CompileReport {
   bool has_npu = true;
   ConstantMemory constants = ConstantMemory::kFlash;
   bool nxp_like = false;  // --schedule
-  std::string converter;  // command that made the NPU's payloads: what they cost is not known
+  std::string converter;  // command that made the NPU's payloads, whose cycles are then unknown
   uint32_t cpu_calls = 0;
   uint64_t cpu_cycles = 0;  // estimated
   uint32_t partitions = 0;
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
   SramUse sram;
-  uint64_t flash_bytes = 0;     // constants and payloads, wherever they are read
+  uint64_t flash_bytes = 0;     // constants and payloads, also if they are read from SRAM
   uint64_t external_bytes = 0;  // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;   // the .pte file
   double check_sqnr_db = 0;     // int8 program against the float model, one sample
-  bool checked = false;         // the program ran: calls and cycles of the NPU are known
+  bool checked = false;         // the program was run: calls and cycles of the NPU are known
 
   double microseconds(uint64_t cycles) const {
     return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6;
   }
 };
 
-// What a run of the program on one sample showed: `check_program` of host/accuracy/check.h.
+// Figures of a run of the program on one sample, made by `check_program` (host/accuracy/check.h).
 struct CheckFigures {
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
@@ -94,16 +96,18 @@ struct CheckFigures {
 };
 
 struct Compilation;
-// Of a compilation that is done. Without figures of a check the cycles of the NPU are not known.
+// The report of a finished compilation. Without the figures of a check the cycles of the NPU are
+// unknown.
 CompileReport compile_report(const Compilation& compilation,
                              const std::optional<CheckFigures>& check = {});
-// The same of memory alone.
+// Only its use of SRAM.
 SramUse sram_use(const Compilation& compilation);
 
-// Of NPU and CPU together; where the NPU's cycles are not known, nothing.
+// The error of the printed time of NPU and CPU together; without a value if the NPU's cycles are
+// unknown.
 TimeError time_error(const CompileReport& report);
 std::string to_json(const CompileReport& report);
-// The operators that are not on the NPU, alone: docs/placement.md.
+// Only the operators that are not on the NPU (docs/placement.md).
 std::string placement_json(const CompileReport& report);
 // The table of operators, then cycles, time, memory; fits 140 columns.
 std::string to_text(const CompileReport& report);

@@ -1,5 +1,5 @@
-// The debug map of a program: built from a plan, serialized as device/pte/debug_map.fbs. See
-// design: call → origin; tensor → place, dtype, scale.
+// Serializes the debug map of a program (device/pte/debug_map.fbs): the source operators of each
+// call, and buffer, dtype and scale of each value.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace dtr {
 
 // `value_of_tensor[i]` is the index of plan.tensors[i] among the values of the execution plan,
-// negative if it has none. `memory` may be null: then it says nothing of buffers.
+// negative if it has none. Without `memory` the map has no buffers.
 std::vector<std::byte> serialize_debug_map(const ProgramPlan& plan,
                                            std::span<const int32_t> value_of_tensor,
                                            const MemoryMap* memory);

@@ -1,5 +1,5 @@
-// A program as text, for `deuteron inspect`: methods, instructions, delegates, memory map,
-// segments, what the debug map says.
+// Describes a program as text for `deuteron inspect`: methods, instructions, delegates, memory map,
+// segments, debug map.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,16 @@
 namespace dtr {
 
 struct DescribeOptions {
-  // Text of a delegate's payload, one line each, by delegate id; called for every delegate. Empty:
-  // only the size is shown.
+  // Describes the payload of a delegate, called with each delegate's id; the text has one line per
+  // item. Without it only the payload's size is shown.
   std::function<std::string(std::string_view delegate_id, std::span<const std::byte> payload)>
       describe_payload = {};
 };
 
-// The tensors of a .ptd: name, type, bytes.
+// Lists the tensors of a .ptd: name, type, bytes.
 std::string describe_tensor_file(const PtdFile& ptd_file);
 
+// One line for each item, without errors: the file has been checked.
 std::string describe_program(const PteFile& pte_file, const DescribeOptions& options = {});
 
 }  // namespace dtr

@@ -1,5 +1,5 @@
-// Bytes of a file that begins with a FlatBuffer and has segments behind it: programs (.pte) and
-// tensor files (.ptd).
+// Builds files that consist of a FlatBuffer and segments behind it: programs (.pte) and tensor
+// files (.ptd).
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,15 @@ constexpr size_t align_up(size_t value) {
   return (value + pte::kFileAlignment - 1) / pte::kFileAlignment * pte::kFileAlignment;
 }
 
+// Appends the object representation of a trivially copyable value.
 template <class T>
 void append(FileBytes& bytes, const T& value) {
   const auto* data = reinterpret_cast<const std::byte*>(&value);
   bytes.insert(bytes.end(), data, data + sizeof value);
 }
 
-// Appends a FlatBuffer with ExecuTorch's extended header between its identifier and the rest, which
-// moves by the header's size: that keeps the alignment of what moves.
+// Appends a FlatBuffer with ExecuTorch's extended header inserted after its identifier. The rest
+// moves by the size of the header, a multiple of its alignment.
 void append_with_header(FileBytes& file, std::span<const std::byte> flatbuffer,
                         std::span<const std::byte> header);
 

@@ -1,4 +1,4 @@
-// Which machine a program was compiled for, as the program itself says.
+// Finds the machine that a program was compiled for.
 #pragma once
 
 #include "compiler/program/reader.h"
@@ -6,13 +6,12 @@
 
 namespace dtr {
 
-// The target in the program's manifest. Without a manifest: the first target whose NPU understands
-// the program's microcode. Null: the program does not depend on a machine, since it has no
-// microcode. Errors: kTargetUnknown, if it has microcode for a machine that is no row of
-// compiler/targets/.
+// The target that the program's manifest names. Without a manifest: the first target whose NPU
+// understands the program's microcode. Null: the program has no microcode and runs on any machine.
+// Error: kTargetUnknown, if its microcode is for a machine that is not in compiler/targets/.
 Result<const TargetDescription*> target_of(const PteFile& pte_file);
 
-// The NPU of that target; zeros, which refuse every microcode, for null.
+// The NPU of that target; for null a machine of zeros, whose decoder rejects every microcode.
 inline npu::Target npu_of(const TargetDescription* target) {
   return target == nullptr ? npu::Target{} : target->npu;
 }

@@ -1,6 +1,6 @@
-// A program as the compiler hands it to the writer: tensors, calls in order, inputs and outputs.
-// Knows nothing of how backends lower; the memory planner fills in the places of buffers, then the
-// delegates' payloads can be encoded.
+// The plan of a program, from the compiler to the writer: tensors, calls in order, inputs and
+// outputs. It does not depend on how backends lower. The memory planner sets the offsets of
+// buffers; then the delegates' payloads can be encoded.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,12 @@ struct TensorRef {
 struct PlanTensor {
   std::string name;  // of the IR value
   Type type;         // quantization goes into the debug map only
-  // Data of a constant in logical contiguous order, as a ConstantPool holds it (the writer brings
-  // them into `type.layout`). Must outlive the plan. A tensor without is planned.
+  // Data of a constant in contiguous order, as a ConstantPool holds it (the writer converts them to
+  // `type.layout`). Must outlive the plan. A tensor without data is placed by the memory planner.
   std::optional<std::span<const std::byte>> constant = {};
-  // The op that makes it, for the debug map; empty for inputs and constants.
+  // The op that computes it, for the debug map; empty for inputs and constants.
   Origin origin = {};
-  std::vector<Origin> readers = {};  // ops that read it, for the same
+  std::vector<Origin> readers = {};  // ops that read it, for the debug map
   int64_t offset = 0;                // in the arena, set by plan_memory
 };
 
@@ -78,11 +78,12 @@ struct ProgramPlan {
   std::vector<PlanCall> calls;  // in order of execution
   std::vector<TensorRef> inputs, outputs;
   std::vector<NamedBytes>
-      named_data;  // shared constants and the like; keys starting with "deuteron." are the writer's
+      // shared constants and similar; keys starting with "deuteron." are reserved for the writer
+      named_data;
   std::span<const SourceOp> sources;  // for the debug map
 
   std::string target;        // "imxrt700"
-  uint32_t target_hash = 0;  // 0: nothing in it depends on the target
+  uint32_t target_hash = 0;  // 0: the program does not depend on the target
   std::string tool;          // "deuteron 0.1.0"
   uint64_t source_hash = 0;  // of the model file
   uint32_t manifest_flags = 0;

@@ -1,4 +1,4 @@
-// Program files on the host: opened, checked, and what is wrong with them as diagnostics.
+// Opens and checks program files on the host; errors are diagnostics.
 #pragma once
 
 #include <memory>
@@ -18,11 +18,10 @@ namespace pte {
 struct DebugMap;  // device/pte/debug_map.fbs
 }
 
-// What a status of the loader or the runtime means to a user; `file` names the program in the
-// message.
+// Converts an error of the loader or the runtime to a diagnostic; `file` names the program in it.
 Diagnostic to_diagnostic(const pte::Status& status, const std::string& file);
 
-// A copy of bytes on a boundary of kFileAlignment.
+// Owns a copy of bytes, aligned to kFileAlignment.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
@@ -37,6 +36,7 @@ class AlignedBytes {
   size_t size_ = 0;
 };
 
+// A program file (.pte), mapped or copied to memory, and checked.
 class PteFile {
  public:
   // Maps and checks a file, its debug map included. Errors: kFileNotFound and the ids that start
@@ -49,7 +49,7 @@ class PteFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
   const pte::ProgramFile& file() const { return file_; }
-  // Null if the program has none. Indices in it (sources, values, calls) are in range.
+  // Null if the program has none. Its indices (sources, values, calls) have been checked.
   const pte::DebugMap* debug_map() const { return debug_map_; }
 
  private:
@@ -63,9 +63,10 @@ class PteFile {
   const pte::DebugMap* debug_map_ = nullptr;
 };
 
-// A tensor file (.ptd), read and checked. Errors: kFileNotFound, kPtdInvalid.
+// A tensor file (.ptd), read and checked.
 class PtdFile {
  public:
+  // Errors: kFileNotFound, kPtdInvalid.
   static Result<PtdFile> open(const std::string& path);
   // The same from memory (copied, so that it is aligned); `file` names it in messages.
   static Result<PtdFile> parse(std::span<const std::byte> bytes, const std::string& file);
@@ -80,13 +81,14 @@ class PtdFile {
   std::optional<FileContents> contents_;
   AlignedBytes copied_;
   std::span<const std::byte> bytes_;
-  std::vector<uint32_t> order_;  // of entries by name, where the file has them in another one
+  std::vector<uint32_t> order_;  // of entries by name, if the file has another order
   pte::TensorFile file_;
 };
 
+// Opens every file. Errors: those of PtdFile::open.
 Result<std::vector<PtdFile>> open_tensor_files(std::span<const std::string> paths);
 
-// Names of the inputs of a plan as the model had them, in order; empty where the file has none.
+// Names of the inputs of a plan in the model, in order; an empty name where the file has none.
 // `outputs`: of the outputs.
 std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs = false);
 

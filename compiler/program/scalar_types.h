@@ -1,4 +1,4 @@
-// The IR's dtypes and the numbers that stand for them in a program file.
+// Converts the IR's dtypes and layouts from and to those of a program file.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 namespace dtr {
 
 ScalarType scalar_type(DType dtype);
-// The dtype of a scalar type; half has none.
+// The dtype of a scalar type; std::nullopt for half and for unknown numbers.
 std::optional<DType> dtype_of(ScalarType type);
-// "f32"; "?" for a number that is none.
+// "f32"; "?" for an unknown number.
 std::string_view name(ScalarType type);
-// A tensor of a program file. Half, which Deuteron does not compute in, reads as its bits; an order
-// that is not channels-last as contiguous.
+// The type of a tensor in a program file. Half, which Deuteron does not compute in, becomes its 16
+// bits; a dimension order other than channels-last counts as contiguous.
 Type type_of(ScalarType dtype, std::span<const int32_t> sizes, std::span<const uint8_t> dim_order);
 // The dimension order of a type as a program file lists it.
 std::vector<uint8_t> file_dim_order(const Type& type);

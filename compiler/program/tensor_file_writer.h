@@ -1,5 +1,5 @@
-// Collects constants of a program and writes them as a tensor file (.ptd) that Deuteron's and
-// ExecuTorch's runtimes read.
+// Writes constants of a program as a tensor file (.ptd), which Deuteron's and ExecuTorch's runtimes
+// read.
 //
 // Layout: FlatBuffer with extended header, then segments on 16-byte boundaries. An entry is found
 // by its key, which carries a hash of the tensor: a file of other weights lacks it, so that a

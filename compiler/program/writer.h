@@ -17,7 +17,7 @@ namespace dtr {
 struct WriteOptions {
   bool debug_map = true;
   bool external_constants =
-      false;  // into a tensor file; what lies in payloads of delegates stays there
+      false;  // writes constants to a tensor file, except those in payloads of delegates
   const MemoryMap* memory = nullptr;  // for the debug map
 };
 
@@ -35,16 +35,16 @@ struct SerializedPte {
   std::vector<std::byte> bytes;
   std::vector<std::byte> tensor_file;  // .ptd, with external constants
   ProgramSizes sizes;
-  uint32_t checksum = 0;                 // of `bytes`, as they carry it
-  std::vector<int32_t> value_of_tensor;  // by tensor of the plan: its index among the values of the
-                                         // file; -1: it has none
+  uint32_t checksum = 0;  // of `bytes`, as they carry it
+  // by tensor of the plan: its index among the values of the file, −1 if it has none
+  std::vector<int32_t> value_of_tensor;
 };
 
 // The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or
 // the file beyond 2 GB).
 Result<SerializedPte> serialize_program(const ProgramPlan& plan, const WriteOptions& options = {});
 
-// serialize_program into a file that appears whole or not at all. Errors: those, and
+// Writes the bytes of serialize_program to a file, atomically. Errors: those of serialize_program,
 // kFileNotWritable.
 Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path,
                                    const WriteOptions& options = {});

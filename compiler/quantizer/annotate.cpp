@@ -49,8 +49,8 @@ class Groups {
     parent_[index(b)] = a;
     return true;
   }
-  // Whether a group can serve a reader that asks for `spec`; an affine group becomes symmetric
-  // where one reader needs that.
+  // True if a reader with `spec` can use the group's quantization; an affine group becomes
+  // symmetric where one reader needs that.
   bool accept(int group, const QuantSpec& spec) {
     QuantizationGroup& existing = at(group);
     switch (spec.kind) {

@@ -1,5 +1,5 @@
-// From patterns to one consistent picture: which values become int8, which of them share a
-// quantization, what has to be observed.
+// Resolves the patterns' specs for all ops of a graph: which values become int8, which of them
+// share a quantization, and which values calibration must observe.
 #pragma once
 
 #include <memory>
@@ -12,29 +12,29 @@
 
 namespace dtr {
 
-// Values that get one and the same quantization.
+// Values that share one quantization.
 struct QuantizationGroup {
   QuantSpec spec;  // kAffine, kSymmetric or kFixed
   std::vector<ValueId>
-      observed;  // values whose elements decide the range, constants included; empty for kFixed
+      observed;  // values whose elements determine the range, with constants; empty for kFixed
 };
 
 struct AnnotatedOp {
   OpAnnotation specs;
-  std::vector<int> operand_groups;  // group in which each operand is read; kNoGroup: as the spec
-                                    // says, without a group
+  // group whose quantization each operand is read in; kNoGroup: the spec alone determines it
+  std::vector<int> operand_groups;
 };
 
-// What a backend's patterns said about an op.
+// The verdict of a backend's patterns on an op.
 struct PatternVerdict {
   std::string_view backend;
-  std::optional<FloatReason> rejected;  // empty: its pattern decides
+  std::optional<FloatReason> rejected;  // empty: its pattern was accepted
 };
 
-// An op that reads a value in another quantization than the one in which it is made, so that a
-// requantize stands between. The rule: who makes a value decides. Its quantization becomes that of
-// ops that share one among operands and results, and symmetric if a reader needs that; a fixed one
-// gives way to nobody.
+// An op that reads a value in another quantization than that of the value, so that a requantize is
+// inserted. The op that computes a value determines its quantization: that of the group if the op
+// shares one among operands and results, a symmetric one if a reader requires it. A fixed
+// quantization is never changed.
 struct QuantizationConflict {
   ValueId value;
   OpId reader;
@@ -47,25 +47,26 @@ struct Annotation {
   std::vector<std::optional<AnnotatedOp>> ops;  // by op slot; empty: the op stays float
   std::vector<FloatReason> reasons;             // by op slot: why it stays float
   std::vector<std::vector<PatternVerdict>>
-      verdicts;  // by op slot: of the backends that were asked, in order
+      verdicts;  // by op slot: of the backends in the recipe's order, up to the one that accepted
   std::vector<QuantizationConflict> conflicts;
   std::vector<QuantizationGroup> groups;
-  // By value slot. For a value that an annotated op makes: its quantization. For any other (input
-  // of the graph, result of a float op): the quantization in which most annotated ops read it. An
-  // operand may ask for another (operand_groups).
+  // By value slot. For a result of an annotated op: its quantization. For any other value (input of
+  // the graph, result of a float op): the quantization in which most annotated ops read it. An
+  // operand may be read in another one (operand_groups).
   std::vector<int> group_of_value;
-  std::vector<ValueId> selected;  // values that other values stand for in `observed`, because all
-                                  // their readers select
+  // values that are not observed themselves, because all their readers select: `observed` has other
+  // values for them
+  std::vector<ValueId> selected;
 };
 
-// Asks the patterns, first come first served, for each op in program order and resolves shared
-// specs. Ops that no pattern wants, or that work on other dtypes than float32, stay float with a
-// reason.
+// Asks the patterns in order for each op, in program order; the first that accepts determines the
+// specs. Resolves shared specs. Ops that no pattern accepts, or that compute on other dtypes than
+// float32, stay float with a reason.
 Annotation annotate(const Graph& graph,
                     std::span<const std::unique_ptr<QuantizationPatterns>> patterns);
 
 // The axis of operand 0 along which a convolution (not a transposed one) or linear layer with
-// constant weights sums over channels; nullopt for any other op.
+// constant weights sums over channels; std::nullopt for other ops.
 std::optional<int> channel_axis(const Graph& graph, OpId op);
 
 }  // namespace dtr

@@ -57,7 +57,7 @@ Observers observers_of(const Graph& graph, const Annotation& annotation) {
   return observers;
 }
 
-// Infinite elements of a result saturate in int8, and nobody computes with them.
+// Infinite elements of an output saturate in int8, and no op reads them.
 std::vector<float> elements_but_infinite(std::span<const float> elements) {
   std::vector<float> others;
   std::ranges::copy_if(elements, std::back_inserter(others),

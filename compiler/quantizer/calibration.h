@@ -1,4 +1,5 @@
-// Calibration: runs the float graph over samples and remembers what each value's elements were.
+// Calibration: runs the float graph on samples and collects statistics of the elements of each
+// value.
 #pragma once
 
 #include <map>
@@ -14,8 +15,8 @@ namespace dtr {
 
 struct CalibrationResult {
   size_t samples = 0;
-  // By the value's name in the float graph: all that the annotation observes, and those that
-  // convolutions and linear layers read.
+  // By the value's name in the float graph: values that the annotation observes, and operands of
+  // convolutions and linear layers.
   std::map<std::string, ValueStatistics, std::less<>> values;
   std::map<std::string, ChannelStatistics, std::less<>> channels;
   bool operator==(const CalibrationResult&) const = default;
@@ -23,27 +24,31 @@ struct CalibrationResult {
 
 struct CalibrationOptions {
   unsigned threads =
-      0;  // samples at once; 0: all of the machine. The result does not depend on it.
+      // samples that are run concurrently; 0: one for each processor. The result does not depend on
+      // it.
+      0;
   ProgressFunction progress = {};
 };
 
-// Observes the values that `annotation` asks for. The executor may hand (N, C, H, W) to the
-// observer as (N, H, W, C). Errors: kCalibrationMissing (no samples), kDataNotFinite (in the
-// samples), kCalibrationNotFinite (the model makes NaN, or an infinity that is not only a result:
-// names the first operator and sample), and those of the executor.
+// Observes the values that `annotation` lists. The executor may pass (N, C, H, W) to the observer
+// as (N, H, W, C). Errors: kCalibrationMissing (no samples), kDataNotFinite (in the samples),
+// kCalibrationNotFinite (the model computes NaN, or an infinity in a value that is not only an
+// output; names the first operator and sample), and those of the executor.
 Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
                                     const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options = {});
 
 // One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "values":
 // {name: {"min", "max", "zeros", "count", "exponent", "first_bin", "bins"}}, "channels": {name:
-// {"axis", "min", "max", "mean"}}}; without a histogram the last three of a value are absent; of a
-// value with few distinct elements there are these only: {"elements": [ascending], "counts": […]}.
-// Saved numbers load as the same bits.
+// {"axis", "min", "max", "mean"}}}. A value without a histogram lacks the last three members; a
+// value with few distinct elements has only {"elements": [ascending], "counts": […]}. Saved numbers
+// load as the same bits.
 std::string to_json(const CalibrationResult& calibration);
+// Error: kFileNotWritable.
 Result<void> save_calibration(const std::string& path, const CalibrationResult& calibration);
 // Errors: kFileNotFound, kCalibrationInvalid. `file` names the text in messages.
 Result<CalibrationResult> parse_calibration(std::string_view text, const std::string& file);
+// The same from a file.
 Result<CalibrationResult> load_calibration(const std::string& path);
 
 }  // namespace dtr

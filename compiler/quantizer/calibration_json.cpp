@@ -1,4 +1,4 @@
-// Calibration results as JSON, so that a slow data set is observed once.
+// Writes and reads calibration results as JSON, so that a slow data set is observed only once.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Conversion: a float graph, its annotation and its calibration become a quantized graph.
+// Converts a float graph, with its annotation and calibration, to a quantized graph.
 #pragma once
 
 #include <string>
@@ -16,16 +16,15 @@ struct FloatOp {
   FloatReason why;
 };
 
-// What every backend said about an op, in the order of the recipe; the one without a reason
-// decided.
+// The verdicts of backends on an op, in the order of the recipe; the one without a reason accepted
+// it.
 struct PatternRow {
   Place place;
   std::string op;
   std::vector<PatternVerdict> verdicts;
 };
 
-// A value that is read in another quantization than the one in which it is made (annotate.h states
-// the rule).
+// A value that an op reads in another quantization than its own (annotate.h has the rule).
 struct ConflictRow {
   std::string value;
   Place reader;
@@ -38,26 +37,27 @@ struct ConversionReport {
   std::vector<PatternRow> patterns;  // in the order of the graph
   std::vector<ConflictRow> conflicts;
   std::vector<FloatOp> float_ops;
-  // Values that calibration found to be zero everywhere; then channels whose weight scale was
-  // widened because their bias would not have fitted, by place.
+  // Values that were zero in all of calibration; then channels whose weight scale was widened
+  // because their bias would have overflowed.
   std::vector<Diagnostic> notes;
-  Graph float_graph;              // as it was; its ops and values have the same ids in the result
+  // the graph before the conversion; its ops and values have the same ids afterwards
+  Graph float_graph;
   std::vector<ValueId> selected;  // Annotation::selected
 };
 
-// The quantization of each group of the annotation, from the merged statistics of what it observes.
-// Errors: as `convert`.
+// The quantization of each group of the annotation, from the merged statistics of the values that
+// it observes. Errors: as `convert`.
 Result<std::vector<Quantization>> group_quantizations(const Module& module, const Graph& graph,
                                                       const Annotation& annotation,
                                                       const CalibrationResult& calibration);
 
 // Rewrites `graph` in place: results of annotated ops become int8 with the quantization of their
-// group, weights int8 constants, biases int32 constants of scale s_in·s_w; `quantize` and
-// `dequantize` stand where float meets int8, `requantize` where an op reads a value in another
-// quantization than its own. Inserted ops have the origin of the op that they serve. Inputs and
-// outputs stay float. A bias beyond ±2^30 widens the weight scale of its channel, so that bias and
-// accumulator share int32 (as TFLite's quantizer does). Errors: kCalibrationMismatch,
-// kWeightNotFinite; the graph is then of no further use.
+// group, weights int8 constants, biases int32 constants of scale s_in·s_w. Inserts `quantize` and
+// `dequantize` between float and int8, and `requantize` where an op reads a value in another
+// quantization than its own; they have the origin of the op that they serve. Inputs and outputs
+// stay float. A bias beyond ±2^30 widens the weight scale of its channel, so that bias and
+// accumulator fit int32 together (as in TFLite's quantizer). Errors: kCalibrationMismatch,
+// kWeightNotFinite; the graph is then unusable.
 Result<ConversionReport> convert(Module& module, Graph& graph, const Annotation& annotation,
                                  const CalibrationResult& calibration);
 

@@ -26,7 +26,7 @@ tl::unexpected<FloatReason> stays_float(std::string reason, std::string remedy,
 constexpr float kUnitScale = 1.0F / 256;    // [0, 1) in 256 codes from zero point −128
 constexpr float kSignedScale = 1.0F / 128;  // [−1, 1) around zero point 0
 
-// In the reasons below, "{machine}" stands for the name of who asks.
+// "{machine}" in the reasons below is replaced by Int8PatternOptions::machine.
 
 // Operand and result have ranges of their own. So have means and sums (ExecuTorch: shared): means
 // spread less than what they average, and in the operand's steps would lose most of their bits;
@@ -55,7 +55,7 @@ Specs average(const OpView& view) {
   return divisor ? independent(view) : shared(view);
 }
 
-// An index is what it is.
+// Indices are integers and are not quantized.
 Specs index(const OpView&) { return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::none()}}; }
 Specs gather(const OpView&) {
   return OpAnnotation{{QuantSpec::affine(), QuantSpec::none()}, {QuantSpec::shared_with(0)}};
@@ -157,7 +157,7 @@ Specs softmax(const OpView& view) {
   return specs;
 }
 
-// In int8, operands that one code stands for would jump together.
+// In int8, all operands that share a code would step together.
 Specs threshold(const OpView& view) {
   const auto at = view.attribute<double>("threshold"), value = view.attribute<double>("value");
   if (at != value)

@@ -1,7 +1,8 @@
-// How operators become int8: activations per tensor, convolution and linear weights per output
-// channel, int32 biases. All machines that compute to TFLite's integer specification share these
-// rules, so that a value has one quantization whoever reads it. Source of the rules: ExecuTorch's
-// Neutron quantizer, operator by operator; where Deuteron differs on purpose, the table says why.
+// The int8 patterns: activations per tensor, weights of convolutions and linear layers per output
+// channel, int32 biases. All machines that implement TFLite's integer specification share these
+// rules, so that the quantization of a value does not depend on its readers. Source of the rules:
+// ExecuTorch's Neutron quantizer, operator by operator; the table gives the reason where Deuteron
+// differs.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@ namespace dtr {
 
 struct Int8PatternOptions {
   std::string_view backend;      // its name: "neutron"
-  std::string_view machine;      // who computes, in reasons: "the NPU"
-  bool divides_tensors = false;  // it divides one computed value by another
+  std::string_view machine;      // the processor, in reasons: "the NPU"
+  bool divides_tensors = false;  // the processor can divide one computed value by another
 };
 
 std::unique_ptr<QuantizationPatterns> make_int8_patterns(const Int8PatternOptions& options);

@@ -1,6 +1,6 @@
-// What a backend says about quantization: per op, how each operand and result becomes int8 (a bias
-// int32). Backends implement QuantizationPatterns; the quantizer resolves the specs of all ops
-// against each other (annotate.h), observes (calibration.h) and rewrites (convert.h).
+// Quantization patterns of a backend: for each op, how each operand and result becomes int8 (a bias
+// int32). The quantizer resolves the specs of all ops against each other (annotate.h), observes
+// values (calibration.h) and rewrites the graph (convert.h).
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace dtr {
 
-// Smallest scale of an observed activation, so that one that calibration only saw near zero has a
-// range at all. ExecuTorch's Neutron quantizer has 2^-12, which leaves 8 codes to activations
+// The smallest scale of an observed activation: one that was near zero in all of calibration still
+// gets a range. ExecuTorch's Neutron quantizer has 2^-12, which leaves 8 codes to activations
 // within ±0.001.
 inline constexpr float kActivationEps = 0x1p-20F;
 
 struct QuantSpec {
   enum class Kind : uint8_t {
-    kNone,       // stays as it is
+    kNone,       // keeps its type
     kAffine,     // int8 per tensor, −128…127, scale and zero point from the observed range
     kSymmetric,  // int8 per tensor, −127…127, zero point 0; from the observed range, or from the
                  // content of a constant
@@ -33,13 +33,13 @@ struct QuantSpec {
 
   Kind kind = Kind::kNone;
   Observer observer = Observer::kHistogram;  // kAffine, kSymmetric
-  float least_scale = kActivationEps;        // kAffine, kSymmetric: of the result of observing
-  int axis = -1;                             // kPerChannel
-  float scale = 0;                           // kFixed
-  int32_t zero_point = 0;                    // kFixed
-  uint32_t operand = 0;                      // kShared
-  bool widens = false;  // kShared result: elements may lie outside of the operand's range, so
-                        // observe them too
+  float least_scale = kActivationEps;  // kAffine, kSymmetric: lower bound of the observed scale
+  int axis = -1;                       // kPerChannel
+  float scale = 0;                     // kFixed
+  int32_t zero_point = 0;              // kFixed
+  uint32_t operand = 0;                // kShared
+  // kShared result: elements may be outside of the operand's range, so they are observed too
+  bool widens = false;
   bool operator==(const QuantSpec&) const = default;
 
   static QuantSpec none() { return {}; }
@@ -54,7 +54,7 @@ struct QuantSpec {
   static QuantSpec fixed(float s, int32_t zp) {
     return {.kind = Kind::kFixed, .scale = s, .zero_point = zp};
   }
-  // The same with another smallest scale.
+  // This spec with another lower bound of the scale.
   QuantSpec at_least(float smallest) const {
     QuantSpec spec = *this;
     spec.least_scale = smallest;
@@ -69,9 +69,9 @@ struct QuantSpec {
 struct OpAnnotation {
   std::vector<QuantSpec> operands;
   std::vector<QuantSpec> results;
-  // The result's elements are elements of the operands, or bounds, and which of them does not
-  // depend on the others' exact values: maximum, clamp, slice. What else such ops read needs no
-  // codes of its own; it may saturate.
+  // The result's elements are elements of the operands or bounds, and which of them does not depend
+  // on the exact values of the others: maximum, clamp, slice. Elements that such an op never
+  // selects need no codes; they may saturate.
   bool selects = false;
 };
 
@@ -86,7 +86,7 @@ class QuantizationPatterns {
  public:
   virtual ~QuantizationPatterns() = default;
   virtual std::string_view name() const = 0;  // of the backend
-  // How to quantize `op`, or why it stays float.
+  // The specs of `op`, or why it stays float.
   virtual tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId op) const = 0;
 };
 

@@ -1,6 +1,6 @@
-// A recipe: the backends that share a model, in the order in which they are asked, with their
-// options, and what is kept off which of them. A target has one; a file may give another. Here
-// names become backends.
+// A recipe: the backends that share a model in order of preference, their options, and constraints
+// that keep ops off backends. A target has one; a JSON file can replace it. This file turns names
+// into backends.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 namespace dtr {
 
 struct BackendOptions {
-  // Of the whole program; without a value as the target has it.
+  // Where the program's constants are; std::nullopt: as the target has it.
   std::optional<ConstantMemory> constants = {};
   // Of the backends of the NPU, see docs/npu.md.
   bool row_packing = false;
@@ -26,28 +26,28 @@ struct BackendOptions {
   ConverterOptions converter = {};  // of neutron_ir
 };
 
-// Operators of the model: those that fit every list that is not empty.
+// Selects operators of the model: those that match every non-empty list.
 struct Selector {
-  std::vector<std::string> names;         // of nodes, or of the values that they make
-  std::vector<std::string> modules;       // paths; a module is all that lies in it
+  std::vector<std::string> names;         // of nodes, or of their results
+  std::vector<std::string> modules;       // paths; a module selects everything in it
   std::vector<std::string> module_types;  // "torch.nn.modules.conv.Conv2d", "Conv2d"; likewise
   std::vector<std::string> operators;     // "aten.softmax.int", "softmax"
   std::vector<std::string> inputs,
-      outputs;  // of the model: operators that read one, or that make one
+      outputs;  // of the model: operators that read such an input, or compute such an output
 
   bool empty() const { return *this == Selector{}; }
   bool operator==(const Selector&) const = default;
 };
 
-// Backends that do not run what `where` selects and `except` does not. An empty `where` selects
-// everything, an empty `except` nothing.
+// Keeps operators that `where` selects and `except` does not off the named backends. An empty
+// `where` selects every operator, an empty `except` none.
 struct Constraint {
   Selector where, except;
   std::vector<std::string> keep_off;
 };
 
 struct RecipeSpec {
-  std::vector<std::string> backends;  // first choice first; the last takes what is left, in float
+  std::vector<std::string> backends;  // first choice first; the last one is the fallback, in float
   BackendOptions options = {};
   std::vector<Constraint> constraints = {};
 };
@@ -62,20 +62,23 @@ Result<void> check_recipe(const RecipeSpec& spec);
 bool uses_npu(const RecipeSpec& spec);
 // The first backend whose constants somebody else places, by its name; empty: Deuteron places all.
 std::string_view who_places_constants(const RecipeSpec& spec);
-// Of a JSON file (docs/recipes.md). Errors: kFileNotFound, kRecipeInvalid.
+// Reads a recipe from a JSON file (docs/recipes.md). Errors: kFileNotFound, kRecipeInvalid.
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target);
-// The same of its text; `file` names it in messages.
+// The same from text; `file` names it in messages. Error: kRecipeInvalid.
 Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file,
                                 const TargetDescription& target);
 
+// Where the program's constants are: the recipe's choice, else the target's.
 ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec);
 
+// Constructs the backends that the recipe names, which must exist (read_recipe checks them).
 Recipe make_recipe(const TargetDescription& target, const RecipeSpec& spec);
 
-// Which backends of the recipe do not run an op, as its constraints say.
+// The constraints of a recipe, resolved for the ops of a graph.
 class Exclusions {
  public:
-  // Errors: kRecipeInvalid, if `must_select` and a constraint selects no operator of the graph.
+  // Error: kRecipeInvalid, if `must_select` is set and a constraint selects no operator of the
+  // graph.
   static Result<Exclusions> resolve(const Module& module, const Graph& graph,
                                     const RecipeSpec& spec, bool must_select);
 
@@ -89,8 +92,8 @@ class Exclusions {
   std::vector<uint32_t> masks_;
 };
 
-// The quantization patterns of the recipe's backends, in its order; a backend is not asked about
-// ops that it is kept off.
+// The quantization patterns of the recipe's backends, in its order. A backend's patterns are not
+// asked about ops that constraints keep off it.
 std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec,
                                                                  const Exclusions& exclusions = {});
 

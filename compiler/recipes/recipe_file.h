@@ -1,4 +1,4 @@
-// What the reader of recipe files asks about backends.
+// Names of backends, for the reader of recipe files.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace dtr {
 
-// Backends that a recipe for the target may name, or those of them that may be the last one.
+// Backends that a recipe for the target may name. `only_fallbacks`: those that may be the last one.
 std::vector<std::string_view> backend_names(const TargetDescription& target,
                                             bool only_fallbacks = false);
 

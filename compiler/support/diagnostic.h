@@ -1,9 +1,9 @@
-// What Deuteron says when something is not as it should be. Libraries return diagnostics, tools
+// Diagnostics: errors, warnings and notes about the user's input. Libraries return them, tools
 // print them.
 //
-// Every kind of diagnostic has one row in `diagnostics.inc`: a stable id that users may search for
-// and scripts may test, and the sentence that explains it in `docs/diagnostics.md` (generated from
-// that table).
+// Every kind of diagnostic has one row in `diagnostics.inc`: a stable id that users can search for
+// and scripts can test, and the sentence that explains it in `docs/diagnostics.md`, which is
+// generated from that table.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class DiagnosticId : uint16_t {
 
 enum class Severity : uint8_t { kNote, kWarning, kError };
 
-// Where in the user's input: any field may be empty.
+// A place in the user's input; any field may be empty.
 struct Place {
   std::string file;         // path as the user gave it
   std::string node;         // name of the operator, tensor, array or archive member
@@ -34,7 +34,7 @@ struct Place {
 struct Diagnostic {
   DiagnosticId id;
   std::string reason;  // one sentence: what is wrong, with the values
-  std::string fix;     // one sentence: what to do about it; empty if there is nothing to do
+  std::string fix;     // one sentence: how to fix it; may be empty
   Place place = {};
   Severity severity = Severity::kError;
 };
@@ -56,16 +56,16 @@ std::string to_json(const Diagnostic& diagnostic);
 // `text` as a JSON string literal, quotes included; invalid UTF-8 becomes U+FFFD.
 std::string json_quote(std::string_view text);
 
-// What a command says whose allocation failed (std::bad_alloc): it has no memory for `what`
-// ("`deuteron compile`"), whose input is at `place`.
+// The diagnostic for a failed allocation (std::bad_alloc) in `what` ("`deuteron compile`"), with
+// its input at `place`.
 Diagnostic out_of_memory(std::string_view what, Place place);
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
 }  // namespace dtr
 
-// A broken promise of our own code, never of the input: prints the place and ends the process with
-// exit code 3. Always on.
+// Checks an invariant of our own code, never of the input. A violation prints file and line and
+// ends the process with exit code 3. Enabled in all builds.
 #define DTR_CHECK(condition)                               \
   do {                                                     \
     if (!(condition)) [[unlikely]]                         \

@@ -1,4 +1,4 @@
-// A file of the source tree that this command carries: cmake/embed.cmake.
+// A file of the source tree that is embedded in the executable (cmake/embed.cmake).
 #pragma once
 
 #include <string_view>

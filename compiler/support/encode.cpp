@@ -9,7 +9,7 @@ namespace {
 struct Range {
   uint32_t first, last;
 };
-// Characters that nobody sees, or that move others: general category Cc, Cf, Zl and Zp of Unicode
+// Characters that are invisible or reorder others: general category Cc, Cf, Zl and Zp of Unicode
 // 15, without those of scripts (U+0600…).
 constexpr std::array kNotPlain{
     Range{0x0000, 0x001F}, Range{0x007F, 0x009F},   Range{0x00AD, 0x00AD}, Range{0x061C, 0x061C},

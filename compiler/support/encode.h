@@ -1,12 +1,12 @@
-// Names and texts of files that someone else wrote, encoded for the place where they are shown or
-// stored. A program, a model or an archive may call a tensor anything: quotes, line ends, escape
-// sequences of a terminal, bytes that are no UTF-8. There is one function a place; `json_quote`
+// Encodes names and texts from untrusted files for the place where they are shown or stored. A
+// tensor in a program, model or archive can have any name: quotes, line ends, escape sequences of a
+// terminal, invalid UTF-8. There is one function for each place; `json_quote`
 // (compiler/support/diagnostic.h) is the one for JSON.
 //
 // A character is *plain* if it is valid UTF-8 (RFC 3629: shortest form, no surrogates, up to
-// U+10FFFF) and neither a control character (U+0000 to U+001F, U+007F to U+009F) nor one that is
-// invisible or reorders what stands around it (bidirectional controls, zero-width characters, line
-// and paragraph separators, tags).
+// U+10FFFF) and neither a control character (U+0000 to U+001F, U+007F to U+009F) nor invisible, nor
+// one that reorders its neighbours (bidirectional controls, zero-width characters, line and
+// paragraph separators, tags).
 #pragma once
 
 #include <fmt/format.h>
@@ -25,24 +25,24 @@ struct Utf8Character {
   uint32_t code = 0;
   bool is_plain = false;
 };
-// The character at the start of a text that is not empty.
+// The first character of a non-empty text.
 Utf8Character first_character(std::string_view text);
 
-// One line of a terminal or a log: plain characters as they are, others as \xNN (a byte) or \uNNNN,
-// \UNNNNNNNN (a character). A backslash stays as it is, so that encoding twice is encoding once.
+// For one line of a terminal or log: plain characters are unchanged, others become \xNN (a byte) or
+// \uNNNN, \UNNNNNNNN (a character). A backslash is unchanged, so that encoding is idempotent.
 std::string as_terminal(std::string_view text);
-// The same, but line ends stay: text of several lines.
+// The same for text of several lines: line ends are unchanged.
 std::string as_terminal_lines(std::string_view text);
-// A string literal of C, C++ and the assembler, quotes included, of printable ASCII: other bytes
-// are octal. No trigraphs.
+// A string literal for C, C++ and the assembler, with quotes, in printable ASCII: other bytes are
+// octal escapes. Contains no trigraphs.
 std::string as_c_string(std::string_view text);
-// Within a comment of C, C++ or the assembler, `//` or `/*`: does not end it, does not continue it
-// on the next line.
+// For a comment of C, C++ or the assembler (`//` or `/*`): neither ends the comment nor continues
+// it on the next line.
 std::string as_c_comment(std::string_view text);
-// A code span of Markdown, within which nothing has a meaning. Not for cells of tables.
+// A code span of Markdown, in which no character is special. Not for table cells.
 std::string as_markdown(std::string_view text);
 
-// Lines that were encoded when they were made, as an argument of `terminal_format`.
+// Text that has been encoded already, as an argument of `terminal_format`.
 struct EncodedLines {
   std::string_view text;
 };
@@ -69,8 +69,8 @@ decltype(auto) for_terminal(const T& value) {
 
 }  // namespace detail
 
-// fmt::format whose arguments that are text are encoded for a terminal: line ends of the format
-// alone make lines. fmt::join takes no format of its elements here.
+// fmt::format that encodes text arguments for a terminal: only line ends of the format string start
+// lines. fmt::join cannot have a format of its elements here.
 template <typename... Arguments>
 std::string terminal_format(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   return [&](auto&&... encoded) {

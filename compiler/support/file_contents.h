@@ -1,5 +1,5 @@
-// What a file held when it was read, in memory of its own: what was checked stays as it is, whoever
-// writes or cuts the file.
+// Owns a copy of a file's contents: bytes that have been checked cannot change if another process
+// writes or truncates the file.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace dtr {
 
 class FileContents {
  public:
-  // The file, or its first `most` bytes if it has more. Errors: kFileNotFound (missing, unreadable,
-  // no regular file, cut while it is read). An empty file is an empty span.
+  // Reads the file, or its first `most` bytes if it is longer. An empty file is an empty span.
+  // Error: kFileNotFound (missing, unreadable, not a regular file, truncated while it is read).
   static Result<FileContents> read(const std::string& path, size_t most = SIZE_MAX);
 
   FileContents(FileContents&& other) noexcept;

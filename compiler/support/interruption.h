@@ -1,5 +1,5 @@
-// What must not outlive the process when a signal ends it: temporary files and folders, and
-// processes that it started.
+// Cleans up when a signal ends the process: removes temporary files and folders and ends child
+// processes.
 #pragma once
 
 #include <sys/types.h>
@@ -11,23 +11,23 @@
 
 namespace dtr {
 
-// From now on SIGHUP, SIGINT and SIGTERM first end and remove what is registered below, then end
-// the process as they always do (128 + n to a shell). Those that are ignored stay ignored. Called
-// once, before other threads start: they, too, leave the signals to this.
+// Installs a handler: SIGHUP, SIGINT and SIGTERM first end and remove everything that is registered
+// below, then end the process as usual (128 + n to a shell). Ignored signals stay ignored. Call it
+// once, before other threads start, which inherit the signal mask.
 void clean_up_on_signals();
 
-// While it is held no signal is looked at: for making something and registering it as one step.
+// Defers signals while the lock is held, to create and register something in one step.
 [[nodiscard]] std::unique_lock<std::recursive_mutex> block_signals();
 
-// Registered for as long as the object lives.
+// A registered file, folder or process group; unregistered by the destructor.
 class Ephemeral {
  public:
   static Ephemeral path(const std::string& path) {
     return Ephemeral({.path = path});
-  }  // a file, or a folder with all in it
+  }  // a file, or a folder with its contents
   static Ephemeral process_group(pid_t group) {
     return Ephemeral({.path = {}, .group = group});
-  }  // ended, then killed
+  }  // terminated, then killed
 
   Ephemeral(Ephemeral&& other) noexcept;
   Ephemeral& operator=(Ephemeral&& other) noexcept;

@@ -1,4 +1,4 @@
-// JSON that people write: what is wrong in it is said with its line.
+// Checks hand-written JSON (comments are allowed); errors carry a line number.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace dtr {
 
-// Nothing, or what is wrong: "line 3, column 7: syntax error …", "line 5: `name` stands twice in
-// its object". Comments are no error.
+// Empty if the text is valid, else the error: "line 3, column 7: syntax error …", "line 5: `name`
+// stands twice in its object".
 std::string json_error(std::string_view text);
 
-// Whether arrays and objects of a text without comments are nested deeper than any file of ours, so
-// that code that follows them recursively, as copies of nlohmann::json do, would run out of stack.
-// It is a fault for json_error, too.
+// True if arrays and objects of a text without comments are nested deeper than any file of ours, so
+// that recursive code, such as copying an nlohmann::json, could exhaust the stack. json_error
+// reports this too.
 bool json_is_too_deep(std::string_view text);
 
 }  // namespace dtr

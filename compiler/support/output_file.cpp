@@ -30,8 +30,8 @@ tl::unexpected<Diagnostic> not_writable(const std::string& path, int error) {
               std::string("cannot write the file: ") + std::strerror(error), fix, {.file = path});
 }
 
-// A device or a pipe. To open a pipe waits for its reader, who may never come: he has some seconds.
-// Below 0: errno says why.
+// A device or a pipe. Opening a pipe blocks until it has a reader; gives up after some seconds. A
+// result below 0 sets errno.
 int open_to_write(const std::string& path) {
   for (auto left = kReaderLimit;; left -= kReaderPause) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);

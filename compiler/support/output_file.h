@@ -1,5 +1,5 @@
-// Writes an output as a whole or not at all: the bytes go to a new file beside the target, which
-// takes its name when it is complete.
+// Writes a file atomically: the bytes go to a temporary file beside the target, which is renamed
+// when it is complete.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,21 @@ namespace dtr {
 
 class OutputFile {
  public:
-  // Errors of all functions: kFileNotWritable (folder missing, no permission, no space). A target
-  // that is no regular file
-  // (/dev/stdout, a pipe) is written directly; a link stays, and what it points at is replaced.
+  // Error of all functions: kFileNotWritable (folder missing, no permission, no space). A target
+  // that is not a regular file (/dev/stdout, a pipe) is written directly. A symbolic link is kept,
+  // and its target replaced.
   static Result<OutputFile> create(const std::string& path);
 
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  ~OutputFile();  // without commit nothing is left behind, nor if a signal ends us
+  ~OutputFile();  // removes the temporary file unless it was committed; a signal does too
 
   Result<void> write(std::span<const std::byte> bytes);
-  // The file appears under its name, replacing one that is there.
+  // Renames the temporary file to the target, replacing an existing file.
   Result<void> commit();
-  // Several files that belong together: all appear, or none.
+  // Commits several files: all of them, or none.
   static Result<void> commit(std::span<OutputFile> files);
 
  private:
@@ -45,11 +45,12 @@ class OutputFile {
   int fd_ = -1;
 };
 
-// Errors: kFileNotWritable, where an output is also an input, or the same file twice. Empty paths
-// are no files.
+// Error: kFileNotWritable if an output is also an input, or two outputs are one file. Empty paths
+// are ignored.
 Result<void> check_outputs(std::initializer_list<std::string> inputs,
                            std::initializer_list<std::string> outputs);
 
+// Write a whole file, atomically. Error: kFileNotWritable.
 Result<void> write_file(const std::string& path, std::span<const std::byte> bytes);
 Result<void> write_file(const std::string& path, std::string_view text);
 

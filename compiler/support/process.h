@@ -1,4 +1,4 @@
-// Other programs, run to their end.
+// Runs other programs and waits for their end.
 #pragma once
 
 #include <chrono>
@@ -10,18 +10,18 @@
 namespace dtr {
 
 struct ProcessResult {
-  int exit_code = 0;  // −1: ended by a signal, or by us after the time limit
+  int exit_code = 0;  // −1: ended by a signal, or killed at the time limit
   bool timed_out = false;
-  std::string output;  // standard output and error, as they came
+  std::string output;  // standard output and error, interleaved
 };
 
-// Runs `arguments[0]`, looked up in PATH, in `folder`, without input. Errors: kFirmwareRun, if it
-// is not there.
+// Runs `arguments[0]`, found through PATH, in `folder`, without input. Error: kFirmwareRun if it
+// does not exist.
 Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
                                   const std::string& folder, std::chrono::seconds limit);
 
-// The last 2,000 bytes of what a program printed, to stand behind the reason of a diagnostic (":"
-// and each line behind a bar), encoded for a terminal; empty if it printed nothing.
+// The last 2,000 bytes of a program's output, encoded for a terminal, to append to the reason of a
+// diagnostic (":" and each line after a bar); empty if there is no output.
 std::string end_of_output(std::string_view output);
 
 }  // namespace dtr

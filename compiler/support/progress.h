@@ -1,5 +1,5 @@
-// Progress of long work. Libraries take a ProgressFunction and never print; tools give them a
-// TerminalProgress.
+// Reports the progress of long work. Libraries take a ProgressFunction and never print; tools pass
+// a TerminalProgress.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace dtr {
 
-// Called with how many of how many pieces are done; may come from several threads, numbers never
-// decrease.
+// Called with the number of finished pieces and their total, perhaps from several threads; the
+// number never decreases.
 using ProgressFunction = std::function<void(size_t done, size_t total)>;
 
-// One line on stderr, "calibrate 12/100", rewritten in place and erased at the end; silent when
-// stderr is no terminal.
+// One line on stderr, "calibrate 12/100", rewritten in place and erased at the end; silent if
+// stderr is not a terminal.
 class TerminalProgress {
  public:
   explicit TerminalProgress(std::string label);

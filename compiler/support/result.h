@@ -1,4 +1,4 @@
-// `Result<T>`: a value or the diagnostic that says why there is none.
+// `Result<T>`: a value, or the diagnostic of an error. `Result<void>` is success or a diagnostic.
 #pragma once
 
 #include <tl/expected.hpp>

@@ -1,4 +1,4 @@
-// A new folder for the time of a piece of work.
+// A temporary folder, removed by the destructor.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +12,16 @@ namespace dtr {
 
 class TemporaryFolder {
  public:
-  // Where TMPDIR says, else in /tmp. Errors: kFileNotWritable.
+  // Creates a folder in TMPDIR, else in /tmp. Error: kFileNotWritable.
   static Result<TemporaryFolder> create();
-  // The same for a build: in /tmp or /var/tmp where the path has characters that mean something to
-  // CMake, Ninja, make or the linker (blanks and quotes, `$`, `;`, `#`, …).
+  // The same for a build: in /tmp or /var/tmp if TMPDIR has characters that are special to CMake,
+  // Ninja, make or the linker (blanks and quotes, `$`, `;`, `#`, …). Error: kFileNotWritable.
   static Result<TemporaryFolder> create_for_build();
   TemporaryFolder(TemporaryFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), ephemeral_(std::move(other.ephemeral_)) {}
   TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder();  // removes it with all that is in it; so does a signal that ends us
+  // removes the folder and its contents; a signal that ends the process does too
+  ~TemporaryFolder();
   const std::string& path() const { return path_; }
 
  private:

@@ -1,4 +1,4 @@
-// Text for terminals.
+// Formats text for terminals.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@ namespace dtr {
 
 // 12345678 → "12,345,678".
 std::string with_thousands(uint64_t value);
-// Characters, not bytes, of UTF-8.
+// The number of UTF-8 characters, not bytes.
 size_t width_of(const std::string& text);
-// The text if it is not wider, else its beginning and "~".
+// The text, cut to `width` characters ending in "~" if it is wider.
 std::string clipped(const std::string& text, size_t width);
 
-// Words as a shell takes a command apart: blanks end a word, unless they stand in '…' or "…" or
-// behind a backslash, which also takes its meaning from a quote (not within '…'). Nothing else has
-// a meaning. Empty: a quote or a backslash has no end.
+// Splits a command into words as a shell does: blanks separate words, except inside '…' or "…" or
+// after a backslash, which also escapes a quote (not inside '…'). No other character is special.
+// std::nullopt: a quote or a backslash at the end is not closed.
 std::optional<std::vector<std::string>> shell_words(std::string_view command);
 
-// Columns as wide as their widest cell, two spaces between them.
+// A table whose columns are as wide as their widest cell, with two spaces between them.
 class TextTable {
  public:
-  // `right`: which columns stand to the right.
+  // `right`: which columns are right-aligned.
   TextTable(std::vector<std::string> header, std::vector<bool> right) : right_(std::move(right)) {
     add(std::move(header));
   }

@@ -1,5 +1,5 @@
-// Runs independent pieces of work on several threads. Results are deterministic when piece `i`
-// writes only to slot `i`: which thread runs a piece is not fixed, what it computes is.
+// Runs independent pieces of work on several threads. Results are deterministic if piece `i` writes
+// only to slot `i`.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 
 namespace dtr {
 
-// Threads of this machine, at least 1.
+// The hardware threads of this machine, at least 1.
 inline unsigned default_threads() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 // Calls body(i) for every i in [0, count), on up to `threads` threads (0: default_threads()), and
-// returns when all are done. The caller's thread takes part, so one thread means a plain loop.
-// Where the machine gives fewer threads, fewer do it. What a body throws (std::bad_alloc of the
-// standard library) ends the rest and is thrown here, on the caller's thread.
+// returns when all are done. The caller's thread takes part, so one thread means a plain loop. If
+// threads cannot be created, fewer are used. An exception of a body (std::bad_alloc of the standard
+// library) stops the others and is rethrown on the caller's thread.
 template <class Body>
 void parallel_for(size_t count, unsigned threads, const Body& body) {
   std::atomic<size_t> next{0};

@@ -1,6 +1,6 @@
-// The central directory is read here, with the fields of zip64 that sizes and places of 4 GiB and
-// more are in (Python writes them from 2 GiB on); inflating goes straight to zlib, so that several
-// threads may read one archive. Formats: PKWARE's APPNOTE 6.3.
+// Parses the central directory itself, with the zip64 fields for sizes and offsets of 4 GiB and
+// more (Python writes them from 2 GiB on), and inflates by zlib directly, so that several threads
+// can read one archive. Formats: PKWARE's APPNOTE 6.3.
 #include "compiler/support/zip_archive.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// Reads a zip archive that lies in memory (usually FileContents): stored entries are referred to in
-// place, deflated entries are inflated into their own memory. Everything is checked before it is
-// used: an archive from anywhere is safe to open.
+// Reads a zip archive in memory (usually FileContents): stored entries are referenced in place,
+// deflated entries are inflated into memory of their own. Everything is checked before use, so that
+// untrusted archives are safe to open.
 #pragma once
 
 #include <atomic>
@@ -20,10 +20,11 @@ namespace dtr {
 struct ZipLimits {
   size_t entries = size_t{1} << 20;
   uint64_t inflated_bytes = uint64_t{1}
-                            << 31;  // of one deflated entry; stored entries are bounded by the file
-  uint64_t all_inflated_bytes = uint64_t{1} << 32;  // of all that is read of an archive
-  uint64_t text_bytes = uint64_t{1}
-                        << 26;   // of an entry that is read as text: parsers take many times that
+                            << 31;  // of one deflated entry; the file's size bounds stored entries
+  uint64_t all_inflated_bytes = uint64_t{1} << 32;  // of all entries that are read
+  uint64_t text_bytes =
+      uint64_t{1}  // of an entry that is read as text: parsers need many times its size
+      << 26;
   bool verify_checksums = true;  // false: fuzzers reach the code behind the checksum
 };
 
@@ -53,14 +54,14 @@ class ZipArchive {
   static Result<ZipArchive> open(std::span<const std::byte> bytes, std::string file,
                                  ZipLimits limits = {});
 
-  // In the order of the central directory; folders are left out.
+  // In the order of the central directory, without folders.
   const std::vector<ZipEntry>& entries() const { return entries_; }
   const ZipEntry* find(std::string_view name) const;
-  // Entries that nobody reads are not inflated. Errors: kZipCorrupt (checksum or size is wrong),
-  // kZipTooLarge (beyond ZipLimits::all_inflated_bytes together with what was read before).
+  // Inflates an entry if it is deflated. Errors: kZipCorrupt (wrong checksum or size), kZipTooLarge
+  // (beyond ZipLimits::all_inflated_bytes, together with earlier reads).
   Result<ZipData> read(const ZipEntry& entry) const;
-  // The same for an entry that a parser is to read, such as JSON. Errors: those, and kZipTooLarge
-  // beyond ZipLimits::text_bytes.
+  // The same for an entry that is parsed as text, such as JSON. Errors: those of read, and
+  // kZipTooLarge beyond ZipLimits::text_bytes.
   Result<ZipData> read_text(const ZipEntry& entry) const;
 
  private:
@@ -79,7 +80,8 @@ class ZipArchive {
   ZipLimits limits_;
   std::vector<ZipEntry> entries_;
   std::unordered_map<std::string, size_t> by_name_;
-  std::unique_ptr<std::atomic<uint64_t>> inflated_;  // bytes so far; several threads may read
+  // total so far; atomic, since several threads may read
+  std::unique_ptr<std::atomic<uint64_t>> inflated_;
 };
 
 }  // namespace dtr

@@ -1,4 +1,4 @@
-// Builds a zip archive in memory. The bytes depend only on what is added: no times, no names of
+// Builds a zip archive in memory. Its bytes depend only on the added entries: no times, no names of
 // machines.
 #pragma once
 
@@ -18,7 +18,7 @@ class ZipWriter {
   ZipWriter& operator=(const ZipWriter&) = delete;
 
   void add(const std::string& name, std::span<const std::byte> bytes, bool deflate = false);
-  // The whole archive; the writer is used up.
+  // The archive. The writer must not be used afterwards.
   std::vector<std::byte> finish();
 
  private:

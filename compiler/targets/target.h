@@ -1,6 +1,6 @@
-// What a program is compiled for: machines as data, one row each in target.cpp. No field has a
-// default, so that every number of a machine stands in its row. `compiler/recipes/` resolves the
-// names of backends.
+// The machines that programs are compiled for, as data: one row each in target.cpp. No field has a
+// default, so that every number of a machine is in its row. `compiler/recipes/` resolves the names
+// of backends.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace dtr {
 
-// Where the constants of a program lie when it starts. In flash: the NPU's are copied to SRAM while
-// it runs. In SRAM: all of the program is placed there by the firmware's start, and the NPU reads
-// its constants where they are.
+// Where the constants of a program are when it starts. In flash: the NPU's constants are copied to
+// SRAM while it runs. In SRAM: the firmware's startup copies the whole program there, and the NPU
+// reads constants in place.
 enum class ConstantMemory : uint8_t { kFlash, kSram };
 constexpr std::string_view name(ConstantMemory memory) {
   return memory == ConstantMemory::kSram ? "sram" : "flash";
 }
 
-// What the float kernels take, in cycles of the CPU. Int8 kernels have theirs in
+// Costs of the float kernels in cycles of the CPU. Costs of int8 kernels are in
 // compiler/backends/cortex_m, by core.
 struct FloatCosts {
-  uint32_t element;     // of a result that is computed
-  uint32_t move;        // of a result that is only moved
+  uint32_t element;     // for each computed element of a result
+  uint32_t move;        // for each copied element of a result
   uint32_t quantize;    // an element
   uint32_t dequantize;  // an element
   uint32_t product;     // a multiply-accumulate
@@ -33,18 +33,18 @@ struct FloatCosts {
 
 struct Cpu {
   std::string_view name;  // "Cortex-M33"
-  cortex_m::Core core;    // which int8 kernels and scratch sizes are its own
+  cortex_m::Core core;    // selects int8 kernels and scratch sizes
   uint32_t clock_hz;
   FloatCosts costs;
 };
 
 struct Memories {
-  uint32_t sram_bytes;       // that programs may use
-  uint64_t flash_bytes;      // 0: outside of the chip, whatever the board has
-  ConstantMemory constants;  // unless the command or a recipe asks for the other
+  uint32_t sram_bytes;       // available to programs
+  uint64_t flash_bytes;      // 0: external, its size depends on the board
+  ConstantMemory constants;  // the default; the command line or a recipe can override it
 };
 
-// How the NPU's part of a program was compiled.
+// The options with which the NPU's part of a program was compiled.
 struct NpuConfiguration {
   bool nxp_like = false;  // --schedule
   ConstantMemory constants = ConstantMemory::kFlash;
@@ -52,11 +52,11 @@ struct NpuConfiguration {
   bool operator==(const NpuConfiguration&) const = default;
 };
 
-// Runs of a machine that somebody timed on silicon, all with one configuration: time_error.h
+// Published runs of a machine, measured on silicon, all with one configuration; time_error.h
 // compares a program with them.
 struct PublishedRuns {
   NpuConfiguration configuration;
-  std::span<const std::string_view> kernels;  // kinds of calls that occur
+  std::span<const std::string_view> kernels;  // kinds of kernel calls in them
   uint32_t fewest_calls, most_calls;
   uint64_t fewest_macs, most_macs;
   std::string_view names;
@@ -65,31 +65,32 @@ struct PublishedRuns {
 };
 
 struct TargetDescription {
-  std::string_view name;     // as the command line takes it: "imxrt700"
+  std::string_view name;     // on the command line: "imxrt700"
   std::string_view summary;  // one line for `deuteron targets`
   std::span<const std::string_view>
-      recipe;       // backends, first choice first; the last takes everything
-  npu::Target npu;  // zeros: there is none
+      recipe;       // backends, first choice first; the last one is the fallback
+  npu::Target npu;  // all zeros: the machine has none
   Cpu cpu;
   Memories memory;
   std::span<const PublishedRuns> published;
-  bool is_test;  // no such machine exists
+  bool is_test;  // the machine exists in tests only
 };
 
 constexpr bool has_npu(const TargetDescription& target) { return target.npu.pipelines > 0; }
 
-// The clock in whose cycles a program's time is counted: the NPU's where there is one, else the
+// The clock whose cycles a program's time is counted in: the NPU's if the target has one, else the
 // CPU's.
 constexpr uint32_t clock_hz(const TargetDescription& target) {
   return has_npu(target) ? target.npu.clock_hz : target.cpu.clock_hz;
 }
-// Cycles of the CPU in those of `clock_hz`, rounded down.
+// Converts cycles of the CPU to cycles of `clock_hz`, rounded down.
 constexpr uint64_t from_cpu_cycles(const TargetDescription& target, uint64_t cycles) {
   const uint64_t to = clock_hz(target), from = target.cpu.clock_hz;
   return cycles / from * to + cycles % from * to / from;
 }
 
 std::span<const TargetDescription> all_targets();
+// nullptr if there is no target of this name.
 const TargetDescription* find_target(std::string_view name);
 // The target of a compilation that names none: the first row.
 const TargetDescription& default_target();

@@ -1,7 +1,7 @@
-// How far a printed time may be from the truth, and from what that is known. The text reports,
-// JSON, pages and scripts all take it from here. The NPU's part is held against latencies that NXP
-// publishes (docs/npu.md 6, bench/calibrate.py), the CPU's against instructions that were counted
-// under QEMU (docs/targets.md, bench/cortex_m.py), which are not cycles of silicon.
+// Estimates the error of a printed time and states its source. Text reports, JSON, pages and
+// scripts all use it. The NPU's part is compared with latencies that NXP publishes (docs/npu.md 6,
+// bench/calibrate.py), the CPU's part with instructions counted under QEMU (docs/targets.md,
+// bench/cortex_m.py), which are not cycles of silicon.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,45 @@
 
 namespace dtr {
 
-// What a time is of: all that its error depends on.
+// The work that a time was estimated for: everything that its error depends on.
 struct TimedWork {
   struct CpuPart {
     std::string kernel;  // "cortex_m::quantized_conv2d.out"
     uint64_t cycles = 0;
   };
 
-  const TargetDescription* target = nullptr;      // null: not known
-  std::optional<NpuConfiguration> configuration;  // none: not known
-  bool whole_run = true;                          // not only some operators of one
-  uint64_t npu_cycles = 0;  // it computes, the host starts calls and copies, the host waits
+  const TargetDescription* target = nullptr;      // null: unknown
+  std::optional<NpuConfiguration> configuration;  // none: unknown
+  bool whole_run = true;                          // false: only some operators of a run
+  uint64_t npu_cycles = 0;  // computing, the host's starts of calls and copies, and stalls
   uint32_t npu_calls = 0;
   uint64_t npu_macs = 0;
-  std::vector<std::string> npu_kernels;  // of its calls: "Conv2d", perhaps more than once
+  std::vector<std::string> npu_kernels;  // of its calls: "Conv2d"; may repeat
   std::vector<CpuPart> cpu;
   bool cpu_counted =
-      false;  // cycles of the CPU are counted instructions, not the compiler's estimates
+      false;  // the CPU's cycles are counted instructions, not estimates of the compiler
 };
 
 struct TimeError {
-  // Of the NPU's part against silicon, of the CPU's estimates against counted instructions; percent
-  // of the part, either way, rounded up. None: there is no such part, or its error is not known.
+  // Error of the NPU's part relative to silicon, and of the CPU's estimates relative to counted
+  // instructions; percent of the part in either direction, rounded up. No value: there is no such
+  // part, or its error is unknown.
   std::optional<uint32_t> npu_percent, cpu_percent;
-  // Of the whole time, percent, either way: the parts' errors added, weighted by their cycles.
-  // None: not compared with silicon.
+  // Error of the whole time in percent, in either direction: the parts' errors, weighted by their
+  // cycles. No value: not compared with silicon.
   std::optional<uint32_t> percent;
   std::string
-      known;  // stands behind a time: "simulated ±12 %", "simulated, not compared with silicon"
-  std::string reason;  // what was compared with what, or why nothing was; a line
+      known;  // printed after a time: "simulated ±12 %", "simulated, not compared with silicon"
+  std::string reason;  // what was compared, or why nothing was; one line
 };
 
-// Empty if published runs resemble the NPU's part of the work, else why they do not. They do if all
-// of this holds: the work is a run from its start to its end; the machine is the one that they ran
-// on; schedule and memory of constants are theirs; it has no kind of kernel call that none of them
-// has; its number of calls and of multiply-accumulates are neither below half of the least of
-// theirs nor above twice the most.
+// Empty if published runs resemble the NPU's part of the work, else the difference. They resemble
+// it if the work is a whole run, the machine, schedule and memory of constants are the same, every
+// kind of kernel call occurs in a published run, and the numbers of calls and of
+// multiply-accumulates are between half of the least and twice the most of the published runs.
 std::string difference_from_published_runs(const TimedWork& work);
 
+// The error of the time of this work, with its reason.
 TimeError time_error(const TimedWork& work);
 
 // "0.243 ms simulated, not compared with silicon".

@@ -91,7 +91,7 @@ std::vector<double> bias_of(const Module& module, const Graph& graph, OpId layer
   return std::vector<double>(static_cast<size_t>(output_channels(graph, layer)));
 }
 
-// `op` stands for what it stood for and for `folded`: as part `part` of `parts`, or whole.
+// Merges the origin of `folded` into that of `op`: as part `part` of `parts`, or whole.
 void join_origin(Rewriter& rewriter, OpId op, OpId folded, size_t part, size_t parts) {
   Origin origin = merge(rewriter.graph().op(op).origin, rewriter.graph().op(folded).origin);
   origin.part = parts == 1 ? 0 : static_cast<uint32_t>(part);

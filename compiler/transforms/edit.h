@@ -1,4 +1,4 @@
-// What the files of `compiler/transforms/` share to match and change graphs.
+// Helpers that passes share to match and change graphs.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace dtr {
 
 using ops::RealBounds;
 
-// What the functions of a pass share. A pass of more than one function derives from it and has
-// `Result<size_t> run()`.
+// The state of a pass. A pass with more than one function derives from it and has `Result<size_t>
+// run()`.
 class GraphPass {
  public:
   GraphPass(Module& module, Graph& graph, Remarks& remarks)
@@ -27,14 +27,14 @@ class GraphPass {
   size_t changes_ = 0;
 };
 
-// PassDef::run of such a class.
+// PassDef::run of such a class. Errors: those of the pass.
 template <class Pass>
 Result<size_t> run_pass(Module& module, Graph& graph, Remarks& remarks) {
   return Pass(module, graph, remarks).run();
 }
 
-// Calls visit(op) for every op in program order; the visit may erase the op and insert others
-// before it.
+// Calls visit(op) for every op in program order; the callback may erase the op and insert others
+// before it. Errors: the first one that the callback returns.
 template <class Visit>
 Result<void> for_each_op(const Graph& graph, Visit visit) {
   for (OpId id = graph.first_op(), next; id.valid(); id = next) {
@@ -44,7 +44,7 @@ Result<void> for_each_op(const Graph& graph, Visit visit) {
   return {};
 }
 
-// The same from the last op to the first; the visit may erase the op.
+// The same from the last op to the first; the callback may erase the op.
 template <class Visit>
 void for_each_op_backwards(const Graph& graph, Visit visit) {
   for (OpId id = graph.last_op(), previous; id.valid(); id = previous) {
@@ -53,9 +53,9 @@ void for_each_op_backwards(const Graph& graph, Visit visit) {
   }
 }
 
-// A pass that visits every op once, in program order: `Pass` derives from it and has `Status
-// visit(OpId)`, which may erase the op and insert others before it, and counts what it changes in
-// `changes_`.
+// A pass that visits every op once, in program order. `Pass` derives from it and has `Result<void>
+// visit(OpId)`, which may erase the op and insert others before it, and counts its changes in
+// `changes_`. Errors: those of `visit`.
 template <class Pass>
 class EachOpPass : public GraphPass {
  public:
@@ -66,42 +66,44 @@ class EachOpPass : public GraphPass {
   }
 };
 
-// The real values of a float constant.
+// The elements of a float constant.
 std::vector<double> constant_doubles(const Module& module, const Graph& graph, ValueId constant);
 // A new constant of that float dtype, each value rounded once.
 ValueId add_float_constant(Module& module, Rewriter& rewriter, DType dtype, Shape shape,
                            std::span<const double> values, std::string_view name);
 bool is_float_constant(const Graph& graph, ValueId value);
-// Whether dtype, shape and quantization of two values are the same: layouts of results are chosen
-// later.
+// True if two values have the same dtype, shape and quantization. Layouts are not compared: they
+// are assigned after passes.
 bool same_type_and_quantization(const Graph& graph, ValueId a, ValueId b);
-// Whether a constant has this value everywhere: real value, so zero point where it is quantized.
+// True for a constant whose elements all have the real value `wanted` (its zero point for 0, if it
+// is quantized).
 bool is_constant_of(const Module& module, const Graph& graph, ValueId value, double wanted);
 
-// Erases an op of one result that nobody reads any more.
+// Erases an op of one result if the result has no readers.
 void erase_if_unused(Rewriter& rewriter, OpId op);
 
-// Puts a new op of one result in the place of `op`: its result takes name, layout and quantization
-// of the old one, and the op's origin unless the spec has one. The new op only: others that were
-// made for it stand before it.
+// Replaces `op` by a new op of one result, which takes name, layout and quantization of the old
+// result, and the op's origin unless the spec has one. Other new ops that it needs must have been
+// inserted before `op`. Errors: those of Rewriter::insert.
 Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec);
 
-// Of `last` and of the ops between `from` and it that only it reads, directly or through each
-// other: what one op in their place stands for.
+// The origin of an op that replaces a pattern: the merged origins of `last` and of the ops between
+// `from` and `last` that only `last` reads, directly or through each other.
 Origin origin_back_to(const Graph& graph, ValueId from, OpId last);
 
-// The value that a float constant has everywhere, nullopt if it is no constant or has several.
+// The value of all elements of a float constant; std::nullopt if it is not a constant or its
+// elements differ.
 std::optional<double> uniform_value(const Module& module, const Graph& graph, ValueId value);
 
-// The bounds that an op clamps to: those of relu and clamp. An op of another kind has none.
+// The bounds that relu and clamp limit to; std::nullopt for other ops.
 std::optional<RealBounds> clamp_bounds(const Op& op);
-// Name of the fused activation with these bounds: "relu6" for [0, 6].
+// The name of the fused activation with these bounds ("relu6" for [0, 6]), if there is one.
 std::optional<std::string_view> activation_name(const RealBounds& bounds);
-// RealBounds that all results of an op are known to keep: of its clamp or fused activation, or of
-// its kind (softmax, sigmoid, tanh).
+// Bounds of all results of an op, if known: of its clamp or fused activation, or of its function
+// (softmax, sigmoid, tanh).
 std::optional<RealBounds> result_bounds(const Op& op);
 
-// Whether the op may have a fused activation, and has none.
+// True if the op's operator supports a fused activation and the op has none.
 bool takes_activation(const Op& op);
 
 }  // namespace dtr

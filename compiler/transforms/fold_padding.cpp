@@ -66,7 +66,7 @@ class Pass : public EachOpPass<Pass> {
     return true;
   }
 
-  // Whether the pad's value is what the op's own padding stands for.
+  // True if the pad's value is that of the op's own padding.
   bool pads_alike(const Op& op, const Op& pad) const {
     const double value = pad.attributes.get<double>("value");
     if (op.def == &ops::kConvolution) return value == 0 && !op.attributes.get<bool>("transposed");

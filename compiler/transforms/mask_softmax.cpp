@@ -212,7 +212,7 @@ class Pass : public EachOpPass<Pass> {
     return std::ranges::find(any, false) != any.end();
   }
 
-  // Erases the chain of first operands that nobody reads any more.
+  // Erases the chain of first operands that have no reader left.
   void erase_unread(ValueId value) {
     while (graph_.producer(value).valid() && graph_.value(value).unused()) {
       const OpId op = graph_.producer(value);

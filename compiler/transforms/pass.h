@@ -1,5 +1,5 @@
-// What a pass is, as data: one file of `compiler/transforms/` each, one line in `passes.inc`, one
-// file of test/lit/passes.
+// Describes a pass as data. Each pass is one file of `compiler/transforms/`, one line of
+// `passes.inc` and one file of test/lit/passes.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,27 @@
 
 namespace dtr {
 
-// What evaluating a graph before and after a pass may show (`prove`).
+// How far results of a graph may differ before and after a pass (`SemanticsChecker`).
 enum class Exactness : uint8_t {
   kExact,          // equal, −0 and 0 too
   kFloatRounding,  // equal in real arithmetic: in double within 2^-20 of the output's maximum
-  kQuantization    // values move from float to their quantized form: each op within one step of its
-                   // float form, see `prove`
+  // float values become quantized: each op within one step of its float form, see
+  // `SemanticsChecker`
+  kQuantization
 };
 
 struct PassDef {
   std::string_view name;     // "fold_batch_norm"
   std::string_view summary;  // one line for `deuteron-opt --list`
   Exactness exactness = Exactness::kExact;
-  // Every value stays the result of the last of its op's sources: no op takes the place of another
-  // that is equal or in front of it, none stands for a part of a source. What is to be changed in
-  // the model's file is found so.
+  // The pass preserves the mapping from values to nodes of the exported model: every value remains
+  // the result of the last source of its op, and no op replaces an equal one or part of a source.
+  // Required by qat-prepare, which edits that file.
   bool keeps_sources = false;
-  // Changes `graph` of `program` and returns how often. One call reaches the pass's own fix-point
-  // in time linear in the graph; a second one does nothing unless another pass made new work. What
-  // a user would expect to be changed and is not goes to `remarks`.
+  // Changes `graph` of `module` and returns the number of changes. One call reaches the pass's own
+  // fixed point in time linear in the graph; a second call does nothing unless another pass changed
+  // the graph. Explains in `remarks` why ops that a user would expect to change were left alone.
+  // Errors: diagnostics about the model, such as an overflow of a folded weight.
   Result<size_t> (*run)(Module& module, Graph& graph, Remarks& remarks) = nullptr;
 };
 

@@ -1,4 +1,5 @@
-// Runs passes and watches them: time, verifier, text after a pass, proof by evaluation.
+// Runs passes and checks them: times each one, and optionally verifies the graph, prints it and
+// compares its results with those before.
 #pragma once
 
 #include <functional>
@@ -12,18 +13,20 @@
 
 namespace dtr {
 
+// When passes are checked by evaluating the graph before and after.
 enum class SemanticsCheck : uint8_t {
   kNone,
-  kOnce,     // the graph at the start against that at the end
-  kEachPass  // `SemanticsChecker` after every pass that changed something
+  kOnce,     // compares the graph at the start with that at the end
+  kEachPass  // compares after every pass that changed something
 };
 
+// What run_passes checks and reports beside running the passes.
 struct PassOptions {
-  bool verify_each = false;  // the verifier after every pass that changed something
+  bool verify_each = false;  // runs the verifier after every pass that changed something
   SemanticsCheck check_semantics = SemanticsCheck::kNone;
-  uint64_t seed = 1;           // of the proof's inputs
-  Remarks* remarks = nullptr;  // where passes say why they left an op alone
-  // Called after every pass; changes is 0 if it did nothing.
+  uint64_t seed = 1;           // of the random inputs of check_semantics
+  Remarks* remarks = nullptr;  // collects why passes left an op alone
+  // Called after every pass, with the number of its changes.
   std::function<void(const PassDef&, const Module&, const Graph&, size_t changes)> after_pass = {};
 };
 
@@ -33,27 +36,27 @@ struct PassRun {
   double milliseconds;  // of the pass itself
 };
 
-// Each pass once, in order. Errors: what a pass reports about the model; kPassBrokeGraph if the
-// verifier or the proof finds that a pass is wrong, with its name.
+// Runs each pass once, in order. Errors: those of passes; kPassBrokeGraph, with the name of the
+// pass, if the verifier or the comparison of results finds an error.
 Result<std::vector<PassRun>> run_passes(Module& module, Graph& graph,
                                         std::span<const PassDef* const> passes,
                                         const PassOptions& options = {});
 
-// The list again and again until no pass changes anything.
+// Repeats the list of passes until none of them changes anything. Errors: as run_passes.
 Result<std::vector<PassRun>> run_pipeline(Module& module, Graph& graph, const Pipeline& pipeline,
                                           const PassOptions& options = {});
 
-// The first of several passes after which a graph computes something else than at the start.
+// The first pass after which a graph computes other results than at the start.
 struct Bisection {
   const PassDef* pass;
   size_t run;          // among those that changed something, from 1
   size_t runs;         // that changed something
   std::string reason;  // output, place and both values
 };
-// Runs the passes as run_passes, or to their fix-point as run_pipeline, and looks for that pass by
-// halving, so that few graphs are evaluated; nullopt if the last graph is good. Changes `program`
-// and `graph` as the passes do. Errors: what a pass reports about the model; what the executor says
-// if a graph cannot be evaluated.
+// Runs the passes as run_passes or, with `to_fix_point`, as run_pipeline, and finds that pass by
+// binary search, so that few graphs are evaluated; std::nullopt if the last graph is correct.
+// Changes `module` and `graph` as the passes do. Errors: those of passes; those of the executor, if
+// a graph cannot be evaluated.
 Result<std::optional<Bisection>> bisect(Module& module, Graph& graph, const Pipeline& pipeline,
                                         bool to_fix_point, uint64_t seed);
 

@@ -1,4 +1,4 @@
-// Named lists of passes.
+// The pipelines: named lists of passes.
 #pragma once
 
 #include <span>
@@ -17,16 +17,15 @@ struct Pipeline {
 std::span<const Pipeline> all_pipelines();
 const Pipeline* find_pipeline(std::string_view name);  // nullptr if there is none
 
-// What every model goes through before it is quantized or placed: canonical shapes, batch norm and
-// padding into convolutions, fused activations, nothing left that computes what is known.
+// Runs on every model before it is quantized or placed: canonicalizes shapes, folds batch norms,
+// padding and constants, fuses activations.
 const Pipeline& float_pipeline();
-// For models that come quantized: the same, and dequantize → op → quantize become ops on quantized
-// types.
+// For quantized models: the same, and folds dequantize → op → quantize to ops on quantized types.
 const Pipeline& quantized_pipeline();
-// After quantization, for `--io int8`: inputs and outputs in their quantized form.
+// Runs after quantization for `--io int8`: removes quantize and dequantize at inputs and outputs.
 const Pipeline& int8_io_pipeline();
-// Finds in a float model what quantization-aware training quantizes: each value stays that of the
-// last source of its op.
+// For qat-prepare: passes that preserve the mapping from values to nodes of the exported model
+// (PassDef::keeps_sources).
 const Pipeline& training_pipeline();
 
 }  // namespace dtr

@@ -1,4 +1,4 @@
-// Why passes left ops as they are that they might have changed: what `-v` prints.
+// Remarks: why passes left ops unchanged, as `-v` prints them.
 #pragma once
 
 #include <string>
@@ -27,12 +27,12 @@ std::string to_json(const Remark& remark);
 
 class Remarks {
  public:
-  // By the pass that runs: it left `op` alone because of `reason`.
+  // Called by a running pass, which left `op` alone because of `reason`.
   void add(OpId op, std::string_view reason) { found_.push_back({op, std::string(reason)}); }
-  // By the pass manager when a pass is through. A remark goes when the pass repeats it for the op,
-  // or changes the op after all.
+  // Called by the pass manager after a pass. A remark is dropped if the pass repeats it for the op,
+  // or changes the op later.
   void settle(const PassDef& pass, const Module& module, const Graph& graph);
-  // What remains, in the order of passes, then of ops.
+  // The remaining remarks, in the order of passes, then of ops.
   std::vector<Remark> list() const;
 
  private:
@@ -42,10 +42,10 @@ class Remarks {
   };
   struct Entry {
     OpId op;
-    bool alive;  // the op stands in the graph
+    bool alive;  // the op is in the graph
     Remark remark;
   };
-  std::vector<Found> found_;  // by the pass that runs
+  std::vector<Found> found_;  // of the running pass
   std::vector<Entry> entries_;
 };
 

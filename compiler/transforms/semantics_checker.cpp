@@ -1,4 +1,4 @@
-// The judge of passes: graphs evaluated in double on the same inputs.
+// Checks passes by evaluating graphs in double on the same inputs.
 #include <fmt/format.h>
 
 #include <cmath>

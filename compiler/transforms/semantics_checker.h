@@ -1,5 +1,5 @@
-// The judge of passes: evaluates a graph in double on pseudo-random inputs, and what passes make of
-// it, and compares the outputs.
+// Checks that passes preserve results: evaluates a graph in double on pseudo-random inputs before
+// and after passes, and compares the outputs.
 #pragma once
 
 #include <vector>
@@ -12,17 +12,18 @@ namespace dtr {
 
 class SemanticsChecker {
  public:
-  // Evaluates the graph before any pass. Errors: what the executor says if it cannot be evaluated.
+  // Evaluates the graph before any pass. Errors: those of the executor, if the graph cannot be
+  // evaluated.
   static Result<SemanticsChecker> start(const Module& module, const Graph& graph, uint64_t seed);
 
-  // Compares every output of `after` with that of the graph at the start, as `exactness` promises:
-  // kQuantization holds every op that became quantized against its float form on the same operands:
-  // equal codes where elements are moved or selected, else no element more than one step apart. A
-  // graph amplifies such steps, so that its outputs may differ by one step or have 25 dB. An input
-  // or output that was float and is int8 now stands for the same real values. Errors:
-  // kPassBrokeGraph with output, place and both values.
+  // Compares every output of `after` with that of the graph at the start, as `exactness` requires.
+  // kQuantization compares every op that became quantized with its float form on the same operands:
+  // equal codes where elements are moved or selected, else no element more than one step apart;
+  // since a graph amplifies such steps, its outputs may differ by one step or have 25 dB. An input
+  // or output that was float and became int8 represents the same real values. Errors:
+  // kPassBrokeGraph with output, index and both values; those of the executor.
   Result<void> compare(const Module& module, const Graph& after, Exactness exactness);
-  // The same; if it is good, what comes later is compared with `after`.
+  // The same; on success later graphs are compared with `after`. Errors: as compare.
   Result<void> step(const Module& module, const Graph& after, Exactness exactness);
 
  private:
@@ -30,12 +31,12 @@ class SemanticsChecker {
                                        const ValueObserver& observer = {}) const;
   Result<void> adapt_inputs(const Module& module, const Graph& after);
 
-  Graph graph_;  // what others are compared with
+  Graph graph_;  // the graph that others are compared with
   uint64_t seed_ = 0;
   std::vector<Tensor> inputs_, outputs_;  // of graph_
-  std::vector<Tensor> integers_;  // an input where it is int8 in a graph that is compared: inputs_
-                                  // holds its real values
-  std::vector<Tensor> latest_;    // outputs of the graph that was compared last
+  // int8 form of an input, for graphs that take int8: inputs_ has its real values
+  std::vector<Tensor> integers_;
+  std::vector<Tensor> latest_;  // outputs of the last compared graph
 };
 
 }  // namespace dtr

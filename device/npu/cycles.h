@@ -1,5 +1,5 @@
-// How long a kernel call keeps the NPU busy. The one place: the compiler chooses by it, the
-// simulator counts by it. Data-independent. `docs/npu.md` 3 derives the formulas. Freestanding.
+// The busy cycles of kernel calls, independent of data. Shared by the compiler, which chooses by
+// them, and the simulator, which counts them. `docs/npu.md` 3 derives the formulas. Freestanding.
 #pragma once
 
 #include "device/npu/microcode.h"
@@ -7,12 +7,12 @@
 
 namespace dtr::npu {
 
-// What a call mostly waits for, for reports.
+// What limits the speed of a call, for reports.
 enum class Limit : uint8_t { kArray, kWeightPort, kActivationPort, kWritePort, kStart };
 
 struct Cycles {
-  uint64_t total = 0;  // the call on the NPU, start included
-  uint64_t array = 0;  // of these: the MAC array (or the lanes of a pool) advanced a step
+  uint64_t total = 0;  // of the call on the NPU, with its start
+  uint64_t array = 0;  // of these: cycles in which the MAC array (or the lanes of a pool) advances
   Limit limit = Limit::kArray;
 };
 
@@ -28,7 +28,7 @@ constexpr uint64_t reduction_steps(const Target& target, const Window& window, P
 #define DTR_NPU_KERNEL(type, function, opcode) \
   Cycles cycles(const Target& target, const type& command);
 #include "device/npu/commands.inc"
-// Time of the copy engine for one copy, from its start to its last byte.
+// Cycles of the copy engine for one copy, from its start to its last byte.
 uint64_t copy_cycles(const Target& target, const Copy& command);
 
 }  // namespace dtr::npu

@@ -1,6 +1,6 @@
-// What the runtime asks of an NPU: prepare a program once, run it. The simulator implements it on
+// The driver interface of an NPU: prepare a payload once, run it. The simulator implements it on
 // the host and in firmware; a port to silicon would implement it with the vendor's driver. A table
-// of functions, so that nothing here needs a heap or RTTI. Freestanding.
+// of functions, which needs neither heap nor RTTI. Freestanding.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ enum class Status : uint32_t {
   kOutOfBounds,         // an address outside of its region
   kMisaligned,          // scratch, operand or constants not aligned to kAlignment
   kFlashAccess,         // a kernel call reads constants in flash, or a command writes constants
-  kReadsUninitialized,  // a byte that nobody wrote in this run
-  kReadsInFlight,       // the target of a copy that was not waited for, or a write under it
+  kReadsUninitialized,  // a byte that was not written in this run
+  kReadsInFlight,       // the destination of a copy that was not awaited, or a write to it
   kBadOperand,          // number or size of operands differs from the payload's table
   kTimeout,
   kOutOfMemory,  // the driver's own table of prepared programs is full
-  kTooMuchWork,  // a run would take more than kMaxPayloadCycles (device/npu/microcode.h)
+  kTooMuchWork,  // a run would need more than kMaxPayloadCycles (device/npu/microcode.h)
 };
 const char* text(Status status);  // one sentence
 
@@ -36,7 +36,7 @@ struct Buffer {
 
 enum class EventKind : uint8_t { kCall, kCopy, kWait };
 
-// One command of a run on the timeline of the program, in NPU cycles from its start.
+// One command on the timeline of a run, in NPU cycles from the start of the run.
 struct Event {
   uint32_t command;  // index in the microcode
   EventKind kind;
@@ -56,15 +56,15 @@ struct Report {
   uint64_t copied_bytes = 0;
   uint32_t calls = 0;
   uint32_t peak_scratch_bytes =
-      0;  // highest byte of scratch touched, 0 if the driver does not watch memory
+      0;  // highest byte of scratch touched; 0 if the driver does not track memory
 };
 
 struct Driver {
   void* context;
-  // Checks the payload; `handle` names it from now on. The payload must stay where it is.
+  // Checks the payload, whose address must not change, and returns a `handle` for it.
   Status (*prepare)(void* context, const void* payload, size_t bytes, uint32_t* handle);
-  // Operands in the order of the payload's table (inputs then outputs as listed there). `on_event`
-  // may be null.
+  // Runs a payload. Operands are in the order of its table (inputs, then outputs). `on_event` may
+  // be null.
   Report (*run)(void* context, uint32_t handle, const Buffer* operands, uint32_t operand_count,
                 Buffer scratch, void (*on_event)(void* event_context, const Event& event),
                 void* event_context);

@@ -6,11 +6,11 @@
 namespace dtr::npu {
 
 enum class ProfileEvent : uint8_t {
-  kNone = 0,  // a stop that was not reached
+  kNone = 0,  // an event without its stop
   // On the NPU's clock, from the start of the delegate's call.
-  kCall = 1,  // the NPU computes; what its host spends on the call lies before it
-  kCopy = 2,  // the copy engine, beside everything else
-  kWait = 3,  // the host stands still until a copy is done
+  kCall = 1,  // the NPU computes; the host's part of the call precedes it
+  kCopy = 2,  // the copy engine, concurrent with everything else
+  kWait = 3,  // the host waits for a copy
   // On the host's clock.
   kLoad = 16,
   kInit = 17,
@@ -35,18 +35,18 @@ struct ProfileRecord {
 };
 static_assert(sizeof(ProfileRecord) == 16);
 
-// Times of the host that records: what it takes for its clock, and for an event's cost.
+// The unit of the recording host's times.
 enum class ProfileUnit : uint8_t {
   kEstimate = 0,      // cycles that the compiler expects
-  kInstructions = 1,  // executed ones, as under QEMU: a cycle each on the timeline
+  kInstructions = 1,  // executed instructions, as under QEMU: one cycle each on the timeline
   kCycles = 2,        // counted by the core
 };
 
 inline constexpr uint32_t kProfileMagic = 0x50525444;  // "DTRP"
-inline constexpr uint16_t kProfileVersion = 1;         // another one is refused
+inline constexpr uint16_t kProfileVersion = 1;         // readers reject another version
 
-// What a device writes of its start and of every run, before the records. One file may hold many of
-// them.
+// The header that a device writes before the records of its start and of every run. A file may
+// contain many of them.
 struct ProfileHeader {
   uint32_t magic = kProfileMagic;
   uint16_t version = kProfileVersion;
@@ -72,7 +72,7 @@ constexpr void set_time(ProfileStamp& stamp, uint64_t time) {
 constexpr uint64_t time_of(const ProfileStamp& stamp) {
   return uint64_t{stamp.time_high} << 32 | stamp.time;
 }
-// From one time to a later one, although the times began at 0 again in between.
+// The time from one stamp to a later one, also if the counter wrapped in between.
 constexpr uint64_t time_between(uint64_t from, uint64_t to) {
   return (to - from) & ((uint64_t{1} << kProfileTimeBits) - 1);
 }

@@ -1,5 +1,5 @@
-// The NPU as parameters. `docs/npu.md` explains the machine; compiler/targets/target.cpp has a row
-// for each one, with every number and its source. No field has a default: a row that leaves one out
+// The parameters of an NPU. `docs/npu.md` explains the machine; compiler/targets/target.cpp has a
+// row for each machine, with the source of every number. No field has a default: a row without one
 // does not compile. Freestanding.
 #pragma once
 
@@ -10,12 +10,12 @@ namespace dtr::npu {
 
 // All zeros: no NPU.
 struct Target {
-  // What its microcode depends on: `format_hash`.
+  // Parameters that microcode depends on (`format_hash`).
   uint32_t pipelines;      // M: dot-product units that share one operand vector
   uint32_t macs;           // N: int8 products a unit adds per cycle
   uint32_t max_reduction;  // limit of KH · KW · round_up(Cin, N) of one accumulation
   uint32_t max_kernel;     // kernel extent, stride and dilation per axis
-  // What only its time depends on.
+  // Parameters that only timing depends on.
   uint32_t accumulators;     // A: 32-bit accumulators per unit, each for another output position
   uint32_t activation_port;  // bytes per cycle from SRAM to the shared operand
   uint32_t weight_port;      // bytes per cycle from SRAM to the units' own operands, parameters,
@@ -26,16 +26,16 @@ struct Target {
   uint32_t call_host_cycles;   // host's blocking cost of a kernel call, in NPU cycles
   uint32_t copy_host_cycles;   // host's cost to start a copy, in NPU cycles
   uint32_t copy_setup_cycles;  // latency of the copy engine before the first byte
-  // The board that it is on.
+  // Parameters of the board.
   uint32_t flash_bytes_per_16_cycles;  // copy bandwidth flash → SRAM
-  uint32_t sram_bytes;                 // that programs may use
+  uint32_t sram_bytes;                 // available to programs
   uint32_t clock_hz;
 
   constexpr bool operator==(const Target&) const = default;
 };
 
-// Whether there is such a machine: nothing is divided by zero, no sum of a few of the numbers
-// leaves 32 bits.
+// True if the parameters are plausible: no division by zero, and no sum of a few of them exceeds 32
+// bits.
 constexpr bool is_machine(const Target& target) {
   constexpr uint32_t kMostLanes = 1024, kMostCycles = 1u << 24, kMostBytes = 1u << 30;
   for (const uint32_t lanes :
@@ -50,11 +50,10 @@ constexpr bool is_machine(const Target& target) {
          target.clock_hz > 0;
 }
 
-// Names the microcode that a machine understands. A program of one machine is right on every other
-// of equal hash: boards may differ in clocks, ports, SRAM and flash, if the program's SRAM is
-// there. A machine of another hash refuses it. FNV-1a. The basis is not the usual one: with it,
-// programs for 8 × 8 lanes have the hash that covered the board too when there was one machine
-// only.
+// Identifies the microcode that a machine understands. A program for one machine runs on every
+// other of equal hash if it has enough SRAM: boards may differ in clocks, ports, SRAM and flash. A
+// machine of another hash rejects it. FNV-1a, with a basis chosen so that programs for 8 × 8 lanes
+// keep the hash that they had when it still covered the board.
 constexpr uint32_t format_hash(const Target& target) {
   uint32_t state = 0xED2076D8u;
   for (const uint32_t field :

@@ -1,7 +1,7 @@
-// A FlatBuffer checked against a table of its schema: one function for all tables, a twelfth of the
-// code that flatc generates for it. Checks what the generated verifier does (bounds, alignment,
-// ends of strings, number of tables) and more: fields that must be there, and elements of 64 bits
-// that are aligned. Freestanding.
+// Verifies a FlatBuffer against a table of its schema: one function for all tables, a twelfth of
+// the code that flatc generates. Checks what the generated verifier checks (bounds, alignment, ends
+// of strings, number of tables), and also required fields and the alignment of 64-bit elements.
+// Freestanding.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,9 @@ enum class FieldKind : uint8_t {
             // before it
 };
 
-// One field that may refer to bytes elsewhere or is read as it stands. Fields of no table need no
-// rows.
+// A field that the reader uses. Fields that are never read need no row.
 struct SchemaField {
-  uint8_t table;  // whose; the root is 0
+  uint8_t table;  // the table that has the field; the root is 0
   uint8_t slot;   // flatc's VT_… of it
   FieldKind kind;
   uint8_t of = 0;
@@ -32,7 +31,7 @@ struct SchemaField {
 inline constexpr uint8_t kRequired = 1;
 using Schema = std::span<const SchemaField>;
 
-// Calls within calls that checking a table can take: how deep the schema is.
+// The depth of a schema: how deeply calls nest when a table is verified.
 consteval size_t depth(Schema schema, uint8_t table = 0) {
   size_t deepest = 0;
   for (const SchemaField& field : schema) {
@@ -49,15 +48,15 @@ consteval size_t depth(Schema schema, uint8_t table = 0) {
 }
 inline constexpr size_t kMaxSchemaDepth = 5;
 
-// Tables and vectors may be reached by several ways (a writer may share what is equal), and count
-// each time: 8 bytes a table (itself and the offset that leads to it), a vector or text its
-// elements. In a buffer that shares nothing the sum is at most its size. A buffer where it is more
-// than this many times its size is refused, so that a walk through a checked buffer takes a time
-// that is linear in its size.
+// Tables and vectors may be reached on several paths (a writer may share equal ones) and count each
+// time: 8 bytes for a table (itself and the offset to it), its elements for a vector or text.
+// Without sharing the sum is at most the size of the buffer. A buffer with a sum of more than this
+// many times its size is rejected, so that walking through a verified buffer takes time linear in
+// its size.
 inline constexpr uint32_t kMaxSharing = 4;
 
-// Whether every field that can be reached from the root may be read. `bytes` begin on a 16-byte
-// boundary and are fewer than 2^31.
+// True if every field that can be reached from the root can be read safely. `bytes` must be 16-byte
+// aligned and fewer than 2^31.
 bool verify_flatbuffer(Schema schema, std::span<const std::byte> bytes);
 
 }  // namespace dtr::pte

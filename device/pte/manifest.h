@@ -1,4 +1,5 @@
-// What a program says of itself in its named data. Freestanding; all numbers little-endian.
+// The manifest of a program, in its named data: target, tool, sizes. Freestanding; all numbers are
+// little-endian.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,14 @@ inline constexpr std::string_view kDelegateId = "DeuteronBackend";
 
 inline constexpr uint32_t kManifestMagic = 0x4D525444;  // "DTRM"
 inline constexpr uint16_t kManifestMajor =
-    1;  // another major is refused, a newer minor has only more at the end
+    1;  // readers reject another major; a newer minor only appends fields
 inline constexpr uint16_t kManifestMinor = 0;
 
-// What a reader does not know it ignores.
+// Readers ignore unknown flags.
 enum ManifestFlag : uint32_t {
   kConstantsInSram =
-      1u << 0,  // the file, and tensor files with its constants, are to lie in SRAM before it runs
-  kNxpLikeSchedule = 1u << 1,  // the NPU's calls are not Deuteron's own: docs/npu.md 7
+      1u << 0,  // the file, and tensor files with its constants, must be in SRAM before it runs
+  kNxpLikeSchedule = 1u << 1,  // the NPU's calls follow NXP's converter (docs/npu.md 7)
 };
 
 struct Manifest {
@@ -31,8 +32,8 @@ struct Manifest {
   uint16_t major = kManifestMajor;
   uint16_t minor = kManifestMinor;
   uint32_t target_hash =
-      0;  // npu::format_hash of the target's NPU; 0: no part of the program depends on it
-  uint32_t flags = 0;           // ManifestFlag
+      0;               // npu::format_hash of the target's NPU; 0: the program has no microcode
+  uint32_t flags = 0;  // ManifestFlag
   uint64_t source_hash = 0;     // content hash of the model file
   uint64_t sram_bytes = 0;      // planned arena, all memories
   uint64_t max_live_bytes = 0;  // lower bound of it: most bytes live at one step

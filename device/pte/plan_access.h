@@ -1,5 +1,5 @@
-// Reading a plan that was checked, where the accessors of flatc would each be a function of their
-// own. Freestanding.
+// Accessors for a verified plan. Shared out-of-line helpers instead of flatc's functions per field,
+// to save flash. Freestanding.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,7 @@
 
 namespace dtr::pte {
 
-// What an offset in a table leads to, by flatc's VT_… of the field; an empty list if the file
-// leaves it out.
+// The vector that a field (flatc's VT_…) of a table refers to; an empty one if the field is absent.
 const void* list_at(const void* table, flatbuffers::voffset_t slot);
 template <class T>
 const flatbuffers::Vector<T>& list(const void* table, flatbuffers::voffset_t slot) {
@@ -20,29 +19,29 @@ const flatbuffers::Vector<flatbuffers::Offset<T>>& tables(const void* table,
                                                           flatbuffers::voffset_t slot) {
   return list<flatbuffers::Offset<T>>(table, slot);
 }
-// A number of 32 bits; 0 if the file leaves it out.
+// A 32-bit field; 0 if it is absent.
 uint32_t word(const void* table, flatbuffers::voffset_t slot);
 
-// Every table of a value has one field, the same.
+// Every table of KernelTypes has a single field, in the same slot.
 static_assert(Int::VT_INT_VAL == 4 && Bool::VT_BOOL_VAL == 4 && Double::VT_DOUBLE_VAL == 4 &&
               String::VT_STRING_VAL == 4 && IntList::VT_ITEMS == 4 && DoubleList::VT_ITEMS == 4 &&
               BoolList::VT_ITEMS == 4 && TensorList::VT_ITEMS == 4 &&
               OptionalTensorList::VT_ITEMS == 4);
 
-// A number, a flag: T() where the file leaves it out.
+// A number or a flag; T() if it is absent.
 template <class T>
 T scalar(const EValue& value) {
   return static_cast<const flatbuffers::Table*>(value.val())->GetField<T>(Int::VT_INT_VAL, T());
 }
-// A string (of char, its end not counted) or a list.
+// A string (without its terminator) or a list.
 template <class T>
 const flatbuffers::Vector<T>& items(const EValue& value) {
   return *static_cast<const flatbuffers::Table*>(value.val())
               ->GetPointer<const flatbuffers::Vector<T>*>(IntList::VT_ITEMS);
 }
 
-// What a kernel or a delegate call runs, and with which values: both tables have the same two
-// fields.
+// The operator or delegate index of a call, and its arguments: KernelCall and DelegateCall have the
+// same two fields.
 static_assert(KernelCall::VT_OP_INDEX == 4 && DelegateCall::VT_DELEGATE_INDEX == 4 &&
               KernelCall::VT_ARGS == 6 && DelegateCall::VT_ARGS == 6);
 inline uint32_t callee(const Instruction& instruction) {

@@ -1,6 +1,6 @@
-// A program file, checked: everything that `open` accepts can be read through the schema without
-// further checks. Freestanding; refers to the bytes, which must outlive it. The one verifier of the
-// format: the host's reader and the device's loader both stand on it.
+// A verified program file: everything that `open` accepts can be read through the schema without
+// further checks. The only verifier of the format, used by the host's reader and the device's
+// loader. Freestanding; refers to the bytes, which must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,14 @@ inline constexpr size_t kFileAlignment = 16;  // of the file's first byte, const
 class ProgramFile {
  public:
   enum class Checksum : uint8_t { kAbsent, kGood, kUnchecked };
-  // crc32_with_hole (device/numerics/crc32.h); null: it is not checked, and nothing of it is
-  // linked.
+  // crc32_with_hole (device/numerics/crc32.h); null: the checksum is not verified, and its code is
+  // not linked.
   using ChecksumFunction = uint32_t (*)(std::span<const std::byte> bytes, size_t hole);
 
   ProgramFile() = default;
-  // Checks header, structure, segments, checksum (if there and wanted), all plans, values, lists
-  // and instructions.
+  // Verifies header, structure, segments, checksum (if present and `function` is not null), all
+  // plans, values, lists and instructions. Errors: kTruncated, kNotAProgram, kNewerVersion,
+  // kMalformed, kBadChecksum, kMisaligned, kUnsupported, kNull.
   static Status open(std::span<const std::byte> bytes, ChecksumFunction function,
                      ProgramFile* file);
 
@@ -38,9 +39,9 @@ class ProgramFile {
   Checksum checksum() const { return checksum_; }
   const Manifest* manifest() const { return manifest_; }  // null: not written by Deuteron
 
-  // Of a segment; empty and null if there is none, as the next two.
+  // The bytes of a segment; empty and null if there is none, as for the next two functions.
   std::span<const std::byte> segment(uint32_t index) const;
-  // Bytes of a named-data entry; empty if there is none.
+  // The bytes of a named-data entry.
   std::span<const std::byte> named_data(std::string_view key) const;
   std::span<const std::byte> payload(const BackendDelegate& delegate) const;
   // From the first byte of a constant (data_buffer_idx > 0) to the end of its segment or inline
@@ -61,12 +62,12 @@ class ProgramFile {
   Checksum checksum_ = Checksum::kAbsent;
 };
 
-// Whether the data of a tensor lie outside of the program, in a tensor file
-// (device/pte/tensor_file.h), and under which name.
+// True if the data of a tensor are in a tensor file (device/pte/tensor_file.h), and the name of its
+// entry there.
 bool is_external(const Tensor& tensor);
 std::string_view external_name(const Tensor& tensor);
 
-// Bytes of a tensor that `open` has accepted.
+// The size of a verified tensor in bytes.
 size_t tensor_bytes(const Tensor& tensor);
 
 }  // namespace dtr::pte

@@ -1,5 +1,5 @@
-// device/pte/program.fbs as a table: what the loader checks of a program before it reads it. Slots
-// are flatc's, so a field that moves cannot be missed; a test holds the table against flatc's own
+// device/pte/program.fbs as a table for verify_flatbuffer: the fields that the loader reads. Slots
+// are flatc's constants, so the table follows the schema; a test compares it with flatc's own
 // verifier (test/unit/flatbuffer_test.cpp).
 #pragma once
 
@@ -52,7 +52,7 @@ static_assert(kFreeCall - kInstructionTables + 1 == static_cast<int>(Instruction
 
 using enum FieldKind;
 
-// What nobody reads (the specs of a compiler, the names of a container) is not here.
+// Fields that are never read (specs of a compiler, names of a container) are left out.
 inline constexpr SchemaField kFields[] = {
     {kProgram, Program::VT_VERSION, kScalar, 4},
     {kProgram, Program::VT_EXECUTION_PLAN, kTables, kPlan},

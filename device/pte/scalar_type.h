@@ -18,7 +18,7 @@ enum class ScalarType : int8_t {
   kBool = 11
 };
 
-// Bytes of one element; 0 for a number that is none of the above.
+// Bytes of one element; 0 for an unknown number.
 constexpr size_t byte_size(ScalarType type) {
   switch (type) {
     case ScalarType::kByte:

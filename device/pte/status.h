@@ -1,4 +1,4 @@
-// What can go wrong while a program is loaded and run. Freestanding: no strings are built, a status
+// Errors of loading and running a program. Freestanding: a status builds no strings, its name
 // points into the program.
 #pragma once
 

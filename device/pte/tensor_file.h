@@ -1,6 +1,6 @@
-// A tensor file (.ptd), checked: constants that a program names and that lie outside of it.
-// Freestanding; refers to the bytes, which must outlive it and may lie in flash: tensors are used
-// in place.
+// A verified tensor file (.ptd): constants of a program that are stored outside of it.
+// Freestanding; refers to the bytes, which must outlive it and may be in flash: tensors are used in
+// place.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +22,24 @@ struct Tensor;
 class TensorFile {
  public:
   TensorFile() = default;
-  // Checks header, structure, segments and checksum (if there and wanted). The first byte lies on a
-  // boundary of kFileAlignment.
+  // Verifies header, structure, segments and, if present and `check_checksum`, the checksum. The
+  // bytes must be aligned to kFileAlignment. Errors: kNotATensorFile, kTruncated, kMalformed,
+  // kNewerVersion, kBadChecksum, kMisaligned, kNull.
   static Status open(std::span<const std::byte> bytes, bool check_checksum, TensorFile* file);
 
   size_t count() const;
   const ptd::NamedData& entry(size_t index) const;
   std::string_view name(size_t index) const;
-  // The first entry of that name, null if there is none. Logarithmic in the entries where their
-  // names ascend, as TensorFileWriter writes them, or where `set_order` was called; else linear.
+  // The first entry of that name, null if there is none. Logarithmic in the number of entries if
+  // their names ascend, as TensorFileWriter writes them, or after `set_order`; else linear.
   const ptd::NamedData* find(std::string_view key) const;
   bool names_ascend() const { return names_ascend_; }
-  // Indices of all entries by ascending name, equal names in the order of the file; must outlive
-  // it.
+  // Sets the indices of all entries by ascending name, equal names in the order of the file.
+  // `order` must outlive the object.
   void set_order(std::span<const uint32_t> order) { order_ = order; }
   std::span<const std::byte> data(const ptd::NamedData& entry) const;
-  // Whether an entry has dtype, sizes, dimension order, bytes and alignment of a tensor of a
-  // program that was checked.
+  // True if an entry has the dtype, sizes, dimension order, bytes and alignment of a verified
+  // tensor of a program.
   bool fits(const ptd::NamedData& entry, const Tensor& tensor) const;
 
  private:
@@ -48,13 +49,13 @@ class TensorFile {
   bool names_ascend_ = false;
 };
 
-// Tensor files in the order in which they are searched; they must outlive it. Where there are none,
-// nothing of the search is linked.
+// Tensor files in search order; they must outlive the object. The search is only linked if a
+// program constructs this with files.
 class TensorFiles {
  public:
   TensorFiles() = default;
   TensorFiles(std::span<const TensorFile> files) : files_(files), search_(search) {}
-  // Data of an external tensor; null if no file has one of its name that fits.
+  // The data of an external tensor; null if no file has a fitting entry of its name.
   const std::byte* find(const Tensor& tensor) const {
     return search_ == nullptr ? nullptr : search_(files_, tensor);
   }

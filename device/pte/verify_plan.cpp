@@ -39,7 +39,8 @@ class PlanVerifier {
       return Error::kMalformed;
     const auto& delegates = tables<BackendDelegate>(&plan_, ExecutionPlan::VT_DELEGATES);
     for (; at < delegates.size(); ++at) {
-      // Equal parts of a model may share their payload; who prepares them reads it for each.
+      // Equal partitions of a model may share a payload, which is read once for each delegate
+      // prepared.
       const std::span<const std::byte> payload = file_.payload(*delegates.Get(at));
       if (payload.data() == nullptr || !spend(payload.size() / 256)) return Error::kMalformed;
     }

@@ -1,8 +1,8 @@
 // Checks what a FlatBuffers verifier cannot: indices, ranges and the meaning of the plans' values
 // and instructions. Freestanding.
 //
-// What executor, kernels and delegates rely on, and do not check again. Of each tensor of a program
-// that was loaded:
+// Executor, kernels and delegates rely on the following without checking it again. For each tensor
+// of a loaded program:
 //
 // * Its rank is at most kMaxRank (device/pte/scalar_type.h), no dimension is negative, the
 // dimension order is
@@ -19,18 +19,19 @@
 // file,
 //   or, as an input or output, the caller's.
 //
-// Of the program: every index is of something that is there and of the right kind. Its lists,
-// counted as often as values name them, have together at most kMaxSharing times the bytes of the
-// file (device/pte/flatbuffer.h): sums over them fit into 64 bits, and whoever walks through all
-// values, or all arguments of all instructions, takes a time that is linear in the file.
+// For the program: every index refers to an existing entry of the right kind. Its lists, counted
+// once for each value that names them, have together at most kMaxSharing times the bytes of the
+// file (device/pte/flatbuffer.h): sums over them fit into 64 bits, and walking through all values,
+// or all arguments of all instructions, takes time linear in the file.
 #pragma once
 
 #include "device/pte/program_file.h"
 
 namespace dtr::pte {
 
-// All plans of a program whose structure, segments and named data are known to be sound. In a
+// Verifies all plans of a program whose structure, segments and named data have been verified. In a
 // failed status, `index` is the value, list entry or instruction at fault and `detail` the plan.
+// Errors: kMalformed, kUnsupported.
 Status verify_plans(const ProgramFile& file);
 
 }  // namespace dtr::pte

@@ -1,5 +1,5 @@
-// Delegates: who runs the parts of a program that are not kernels. A table of functions given by
-// the caller, found by id.
+// Delegates: processors that run whole partitions of a program. The caller passes them as a table
+// of functions, found by id.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,14 @@ using pte::Status;
 struct Delegate {
   std::string_view id;  // "DeuteronBackend"
   void* context = nullptr;
-  // Bytes of state that one payload needs between prepare and release; 16-byte aligned when given.
+  // Bytes of state that one payload needs between prepare and release; the runtime aligns it to 16
+  // bytes.
   size_t state_bytes = 0;
-  // Checks the payload, which stays where it is, and fills the state. A failed status has the
-  // delegate's own code in `detail`.
+  // Checks the payload, whose address must not change, and fills the state. Error:
+  // kDelegateRefused, with the delegate's own code in `detail`.
   Status (*prepare)(void* context, void* state, std::span<const std::byte> payload) = nullptr;
-  // One call: inputs, then outputs, as the program lists them.
+  // Runs one call; arguments are inputs, then outputs, in the program's order. Error:
+  // kDelegateFailed, with the delegate's own code in `detail`.
   Status (*run)(void* context, void* state, std::span<Value* const> arguments) = nullptr;
   void (*release)(void* context, void* state) = nullptr;
 };

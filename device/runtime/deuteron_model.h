@@ -1,4 +1,4 @@
-// What is behind deuteron.h's `dtr_model`, and how its types become C's.
+// The implementation of deuteron.h's `dtr_model`, and conversions to C types.
 #pragma once
 
 #include <new>
@@ -8,7 +8,7 @@
 
 namespace dtr::runtime {
 
-// `mark` tells a model at its place from memory that holds none, or a copy of one.
+// `mark` identifies a model at its address, to detect uninitialized memory and copies.
 struct Model {
   Program program;
   Method method;
@@ -19,7 +19,7 @@ inline uintptr_t mark_of(const dtr_model* model) {
 }
 static_assert(sizeof(Model) <= sizeof(dtr_model) && alignof(Model) <= alignof(dtr_model));
 
-// Null if dtr_load has not seen it.
+// Null if dtr_load did not initialize the model at this address.
 inline const Model* opened(const dtr_model* model) {
   if (model == nullptr) return nullptr;
   const Model* found = std::launder(reinterpret_cast<const Model*>(model));
@@ -29,7 +29,7 @@ inline Model* opened(dtr_model* model) {
   return const_cast<Model*>(opened(static_cast<const dtr_model*>(model)));
 }
 
-// Names end with a zero: they are strings of the program or of a table.
+// Names are zero-terminated: they are strings of the program or of a table.
 inline dtr_status to_c(const Status& status) {
   return {static_cast<dtr_error>(status.error), status.index, status.detail,
           status.name.empty() ? "" : status.name.data()};

@@ -1,4 +1,5 @@
-// What is behind deuteron.h's `dtr_environment`: made in C++, since kernels and delegates are.
+// The implementation of deuteron.h's `dtr_environment`, constructed in C++ like kernels and
+// delegates.
 #pragma once
 
 #include "device/runtime/deuteron.h"

@@ -1,6 +1,5 @@
-// Kernels: functions of ExecuTorch's out-variant convention, found by name in a table that the
-// caller gives. On a device the table holds just the kernels of the program; there is no
-// registration.
+// Kernels: functions with ExecuTorch's out-variant convention, found by name in a table of the
+// caller. On a device the table has only the kernels of the program; there is no registration.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +14,8 @@ namespace dtr::runtime {
 using pte::Error;
 using pte::Status;
 
-// Arguments in the order of the operator's schema, the out tensors last; results that repeat them
-// may follow and are ignored.
+// Arguments are in the order of the operator's schema, with the out tensors last; repeated results
+// may follow and are ignored. Errors: kKernelArguments, kKernelDtype.
 using KernelFunction = Error (*)(std::span<Value* const> arguments);
 
 struct Kernel {
@@ -25,8 +24,9 @@ struct Kernel {
 };
 using KernelTable = std::span<const Kernel>;
 
-// Reads the arguments of a kernel by kind. The first one that does not fit is remembered, and what
-// it returns then is harmless: a kernel reads all of its arguments and asks `good()` once.
+// Reads the arguments of a kernel by kind. A missing argument or one of another kind clears
+// `good()` and yields a harmless value, so that a kernel reads all arguments and checks `good()`
+// once.
 class Arguments {
  public:
   explicit Arguments(std::span<Value* const> values) : values_(values) {}
@@ -36,7 +36,7 @@ class Arguments {
     const Value* value = get(index, ValueKind::kTensor);
     return value == nullptr ? kNothing : value->tensor;
   }
-  // A tensor that the kernel writes to.
+  // A tensor that the kernel writes.
   const Tensor& output(size_t index) {
     const Tensor& found = tensor(index);
     good_ &= found.writable;

@@ -302,7 +302,7 @@ Status Method::set_input(size_t index, const InputTensor& input) {
   return status;
 }
 
-// What the program says of a tensor.
+// Copies the description of a tensor from the program.
 const pte::Tensor& Method::stored(const Value& value) const {
   return *static_cast<const pte::Tensor*>(
       plan_->values()->Get(static_cast<uint32_t>(&value - values_))->val());

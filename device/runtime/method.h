@@ -1,6 +1,5 @@
-// A method of a program, ready to run in memory that the caller gives: exactly as much as
-// `requirements` says, nothing is allocated later. Not copyable while prepared: delegates hold
-// state in it.
+// A method of a program, ready to run in memory of the caller: exactly the bytes of `requirements`,
+// nothing is allocated later. Not copyable: delegates keep pointers to its state.
 //
 //   Method::Requirements need;
 //   Method::requirements(program, "forward", &need);
@@ -28,8 +27,7 @@ constexpr Integer padded(Integer bytes) {
 }
 inline constexpr uint64_t kMaxStateBytes = INT32_MAX;
 
-// An input as the caller has it: dtype, logical sizes and dimension order must be those of the
-// program.
+// Input data of the caller; dtype, logical sizes and dimension order must be those of the program.
 struct InputTensor {
   const void* data = nullptr;
   size_t bytes = 0;
@@ -40,11 +38,11 @@ struct InputTensor {
 
 class Method;
 
-// Told before and after each instruction; for profiling, time limits and a look at intermediate
+// Called before and after each instruction, for profiling, time limits and access to intermediate
 // tensors. Either function may be null.
 struct Observer {
   void* context = nullptr;
-  // Whether to go on: `false` ends the run with kStopped.
+  // Returns false to end the run with kStopped.
   bool (*before)(void* context, const Method& method, uint32_t instruction) = nullptr;
   void (*after)(void* context, const Method& method, uint32_t instruction) = nullptr;
 };
@@ -56,15 +54,14 @@ class Method {
   };
 
  public:
-  // Entries of each array in the state memory: what it takes in bytes differs between machines.
+  // Numbers of entries of each array in the state memory; their bytes differ between machines.
   struct Counts {
-    // Values with what their lists of integers and of tensors hold; kernels; delegates; arguments
-    // of the call that has most.
+    // Values, with the elements of their lists of integers and of tensors; kernels; delegates; most
+    // arguments of a call.
     size_t values = 0, integers = 0, list_values = 0, kernels = 0, delegates = 0, arguments = 0;
     uint64_t delegate_bytes = 0;  // sum of padded(Delegate::state_bytes)
 
-    // Of 64 bits: a file of less than 2^31 bytes can ask for more than a core of 32 bits can
-    // address.
+    // 64 bits: a file of less than 2^31 bytes can require more than a 32-bit core can address.
     constexpr uint64_t state_bytes() const {
       return padded(uint64_t{values} * sizeof(Value) + uint64_t{integers} * sizeof(int64_t) +
                     uint64_t{list_values} * sizeof(Value*) +
@@ -81,7 +78,7 @@ class Method {
     const int64_t* sizes = nullptr;
     size_t memory_bytes(uint32_t memory) const { return static_cast<size_t>(sizes[memory]); }
   };
-  // kMissingMethod; kUnsupported, if the state would take more than kMaxStateBytes.
+  // Errors: kMissingMethod; kUnsupported if the state would need more than kMaxStateBytes.
   static Status requirements(const Program& program, std::string_view name,
                              Requirements* requirements);
 
@@ -90,37 +87,42 @@ class Method {
   Method& operator=(const Method&) = delete;
   ~Method() { release(); }
 
-  // Fails with kArenaTooSmall, kArenaMisaligned or kNull (`index`: the memory, UINT32_MAX: the
-  // state), or with what a delegate says.
+  // Prepares the method in `state` and the planned memories, which must outlive it. Errors:
+  // kArenaTooSmall, kArenaMisaligned or kNull (`index`: the memory, UINT32_MAX: the state),
+  // kMissingMethod, those of delegates.
   Status prepare(const Program& program, std::string_view name, std::span<std::byte> state,
                  std::span<const std::span<std::byte>> memories);
-  // Gives the delegates' states back; the method can be prepared again.
+  // Releases the delegates' states; the method can be prepared again.
   void release();
 
   size_t input_count() const;
   size_t output_count() const;
-  // Null if the index is too large or the value is no tensor.
+  // Null if the index is out of range or the value is not a tensor.
   const Tensor* input_tensor(size_t index) const;
   const Tensor* output_tensor(size_t index) const;
-  // Value of the program by its index, as the debug map names it.
+  // A value of the program by its index, which the debug map uses.
   const Value* value(size_t index) const;
   size_t instruction_count() const;
-  // Operator (without overload) or delegate of an instruction; ends with a zero. Empty if there is
-  // no such instruction.
+  // The operator (without overload) or delegate of an instruction, zero-terminated; empty if there
+  // is no such instruction.
   std::string_view name(size_t instruction) const;
-  // What an instruction gets, until this is asked of another one or one runs.
+  // The arguments of an instruction; valid until the next call of this function or the next run.
   std::span<Value* const> arguments(size_t instruction) const;
   bool is_delegate(size_t instruction) const;
 
-  // Copies the input into its planned place, unless it is written there already; an input without
-  // one is used where it lies until the run ends, and must be aligned. The bytes may overlap with
-  // its planned place. kNull: no data for a tensor that has bytes.
+  // Copies the input to its planned memory, unless `input.data` is that memory. An input without
+  // planned memory is used in place until the run ends, and must be aligned. The bytes may overlap
+  // the planned memory. Errors: kNoSuchTensor (also if the method is not prepared), kInputDtype,
+  // kInputShape, kInputDimOrder, kInputSize, kArenaMisaligned; kNull if a tensor with bytes has no
+  // data.
   Status set_input(size_t index, const InputTensor& input);
-  // Memory of an output that the program does not plan. kArenaTooSmall, kArenaMisaligned, kNull.
+  // Sets the memory of an output that the program does not plan. Errors: kNoSuchTensor,
+  // kArenaTooSmall, kArenaMisaligned, kNull.
   Status set_output_memory(size_t index, std::span<std::byte> memory);
-  // Runs all instructions. Inputs must be set before each run: their memory is used again once they
-  // are read. After an error the method can be run again, as after a run that was good.
-  // kNotPrepared: `prepare` was not called, failed, or `release` was called since.
+  // Runs all instructions. Inputs must be set before each run, since a run reuses their memory. The
+  // method can be run again, also after an error. Errors: kInputNotSet, kOutputNotSet, kStopped,
+  // those of kernels and delegates; kNotPrepared if `prepare` was not called or failed, or
+  // `release` was called since.
   Status run(const Observer* observer = nullptr);
 
  private:
@@ -136,13 +138,13 @@ class Method {
 
   const Program* program_ = nullptr;
   const pte::ExecutionPlan* plan_ = nullptr;
-  // The state memory: these arrays, then the delegates' own states.
+  // Arrays in the state memory; the delegates' own states follow them.
   Value* values_ = nullptr;
   int64_t* integers_ = nullptr;
   Value** list_values_ = nullptr;
   KernelFunction* kernels_ = nullptr;  // of the plan's operators
   PreparedDelegate* delegates_ = nullptr;
-  Value** arguments_ = nullptr;  // of the instruction that runs
+  Value** arguments_ = nullptr;  // of the current instruction
   uint32_t prepared_delegates_ = 0;
 };
 

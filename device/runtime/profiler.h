@@ -1,7 +1,7 @@
-// Records what a run costs into a buffer that the caller gives: every call of a kernel or a
-// delegate, and inside of a delegate every kernel call, copy and wait of the NPU. Costs nothing
-// where none is given to a run. Once the buffer is full further events are counted, not written:
-// the oldest are kept.
+// Records the time of each step of a run in a buffer of the caller: every call of a kernel or
+// delegate, and every kernel call, copy and wait of the NPU inside of a delegate. A run without a
+// profiler has no overhead. If the buffer is full, further events are counted, not recorded: the
+// oldest are kept.
 //
 //   Profiler profiler(records, {now, context});
 //   deuteron_context.on_event = Profiler::on_npu_event, deuteron_context.event_context = &profiler;
@@ -20,8 +20,8 @@
 
 namespace dtr::runtime {
 
-// The host's time in cycles. A counter of fewer bits than 40 begins at 0 again: as long as two
-// events are less apart than that, times are right.
+// The host's clock in cycles. A counter of fewer than 40 bits wraps; times are correct if
+// consecutive events are less than one wrap apart.
 struct ProfilerClock {
   uint64_t (*now)(void* context) = nullptr;
   void* context = nullptr;
@@ -34,8 +34,8 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Both give and take the event's place; `kLost` where there was no room. A stop of no event that
-  // was started writes nothing.
+  // `start` returns the index of the event's record for `stop`, or `kLost` if the buffer is full.
+  // `stop` ignores an index that was not returned by `start`.
   static constexpr size_t kLost = SIZE_MAX;
   size_t start(npu::ProfileEvent event);
   void stop(size_t at);
@@ -48,10 +48,10 @@ class Profiler {
   std::span<const npu::ProfileRecord> records() const { return buffer_.first(used_); }
   uint64_t lost() const { return lost_; }  // events for which there was no room
   void clear() { used_ = 0, lost_ = 0; }
-  // What goes before the records where they are kept; magic, version and counts are filled in.
+  // The header that precedes the records in a file, with magic, version and counts.
   npu::ProfileHeader header() const;
-  // Records so many calls and commands and forgets them and all others: for measuring what that
-  // costs.
+  // Records so many calls and commands, then clears all records: measures the overhead of
+  // recording.
   void record_and_discard(size_t calls, size_t commands);
 
  private:
@@ -69,13 +69,13 @@ class Profiler {
   size_t current_ = kLost;  // record of the instruction that runs
 };
 
-// What a step did beside taking time.
+// Figures of a step beside its time.
 struct ProfiledStep {
   uint64_t npu_cycles = 0;
   size_t touched_end = 0;  // see below
 };
 
-// What a firmware project knows of a program that is recorded.
+// A program of a firmware project, for recording.
 struct ProfiledProgram {
   uint32_t checksum;  // ProfileHeader::program
   uint32_t steps;     // kernel and delegate calls of a run
@@ -84,13 +84,13 @@ struct ProfiledProgram {
   Status (*load)();
   Status (*prepare)();
   void (*record_npu)(
-      Profiler* profiler);              // tells it of the NPU's commands from now on; null: nobody
-  ProfiledStep (*step)(uint32_t step);  // of the one that ran last
+      Profiler* profiler);              // sends the NPU's commands to this profiler; null: to none
+  ProfiledStep (*step)(uint32_t step);  // of the last step
 };
 
-// Where in the planned memory the arguments of an instruction end: of the one that ends last.
-// `peak_scratch_bytes`: what a delegate of the NPU touched of its last argument, 0 if that is not
-// known (npu::Report).
+// The highest end, in bytes from the start of the planned memory, of an instruction's arguments.
+// `peak_scratch_bytes`: the bytes of its last argument that the NPU's delegate touched, 0 if
+// unknown (npu::Report).
 size_t touched_end(std::span<Value* const> arguments,
                    std::span<const std::span<std::byte>> memories, size_t peak_scratch_bytes);
 

@@ -1,6 +1,6 @@
-// A program that is loaded: checked against its format, its target, and the kernels and delegates
-// that are there. Refers to the bytes and the tables, which must outlive it; copies nothing,
-// allocates nothing.
+// A loaded program: verified, and checked against the target and the available kernels and
+// delegates. Refers to the bytes and the tables, which must outlive it; copies nothing, allocates
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ namespace dtr::runtime {
 struct LoadOptions {
   KernelTable kernels = {};
   DelegateTable delegates = {};
-  pte::TensorFiles tensor_files = {};  // where constants outside of the program are looked for
+  pte::TensorFiles tensor_files = {};  // searched for constants outside of the program
   uint32_t target_hash = 0;            // of this machine; 0: do not compare
-  // Reads the whole file once. Null: not checked, and its code is not linked.
+  // Verifies the checksum, which reads the whole file. Null: it is not verified, and its code is
+  // not linked.
   pte::ProgramFile::ChecksumFunction checksum = crc32_with_hole;
-  // Called for every kernel (kMissingKernel: name and overload, which may be empty), delegate
-  // (kMissingDelegate: id) and constant (kMissingData: name) that the program needs and that is not
-  // there.
+  // Called for every missing kernel (kMissingKernel: name and overload, which may be empty),
+  // delegate (kMissingDelegate: id) and constant (kMissingData: name).
   void (*on_missing)(void* context, Error what, std::string_view name,
                      std::string_view overload) = nullptr;
   void* context = nullptr;
 };
 
-// "aten::add.out" as it stands in a program, in two parts.
+// "aten::add.out" in two parts, as a program stores it.
 struct OperatorName {
   std::string_view name;
   std::string_view overload;  // may be empty
@@ -41,8 +41,9 @@ OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index);
 
 class Program {
  public:
-  // After an error the program is empty. Missing kernels, delegates and constants are the last
-  // thing that is checked, so that `on_missing` has named all of them; the status names the first.
+  // Loads a program. After an error the program is empty. Missing kernels, delegates and constants
+  // are checked last and all reported to `on_missing`; the status names the first. Errors: those of
+  // ProgramFile::open, kWrongTarget, kMissingKernel, kMissingDelegate, kMissingData.
   static Status load(std::span<const std::byte> bytes, const LoadOptions& options,
                      Program* program);
 
@@ -51,10 +52,11 @@ class Program {
   std::string_view method_name(size_t index) const;
   // Null if there is no method of that name.
   const pte::ExecutionPlan* method(std::string_view name) const;
-  // Null if it is not in the table.
+  // Null if the table does not have it.
   KernelFunction find_kernel(const OperatorName& name) const;
   const Delegate* find_delegate(std::string_view id) const;
-  // Data of a constant, in the program or in a tensor file; null if the tensor is none.
+  // The data of a constant in the program or in a tensor file; null if the tensor is not a
+  // constant.
   const std::byte* constant(const pte::Tensor& tensor) const;
 
  private:

@@ -1,5 +1,5 @@
-// Values of a running program: what kernels and delegates get as arguments. Trivial types, no
-// ownership, no heap.
+// Values of a running program, the arguments of kernels and delegates. Trivial types, no ownership,
+// no heap.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Tensor {
   const uint8_t* dim_order = nullptr;
   ScalarType dtype = ScalarType::kFloat;
   uint8_t rank = 0;
-  bool writable = false;  // not a constant, nor the caller's own input
+  bool writable = false;  // false for constants and inputs in the caller's memory
 
   std::span<const int32_t> shape() const { return {sizes, rank}; }
   std::span<const uint8_t> order() const { return {dim_order, rank}; }
@@ -36,8 +36,8 @@ struct Tensor {
   }
 };
 
-// Stride in elements of each logical dimension; `strides` has room for tensor.rank entries. They
-// fit 32 bits, as verify_plan limits the extents; of other shapes they wrap.
+// Computes the stride in elements of each logical dimension; `strides` has room for tensor.rank
+// entries. They fit 32 bits because verify_plan limits the extents; for other shapes they wrap.
 inline void fill_strides(const Tensor& tensor, int32_t* strides) {
   uint32_t stride = 1;
   for (int at = tensor.rank - 1; at >= 0; --at) {
@@ -46,8 +46,7 @@ inline void fill_strides(const Tensor& tensor, int32_t* strides) {
   }
 }
 
-// Whether the elements of both lie in the same physical order (dimensions of extent 1 may stand
-// anywhere).
+// True if the elements of both have the same physical order; dimensions of extent 1 do not matter.
 inline bool same_order(const Tensor& a, const Tensor& b) {
   if (a.rank != b.rank) return false;
   int at = 0;

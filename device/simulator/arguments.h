@@ -1,4 +1,4 @@
-// What a command may be: which arguments are in range, and what memory it touches. Freestanding.
+// Checks the arguments of commands and computes the memory that they touch. Freestanding.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ namespace dtr::simulator {
   bool arguments_valid(const npu::Target& target, const npu::type& command);
 #include "device/npu/commands.inc"
 
-// Sizes are computed in 64 bits and saturate, so a hostile argument can only become too large,
-// never wrap to something small.
+// Sizes are computed in 64 bits and saturate, so that a hostile argument cannot wrap to a small
+// size.
 inline constexpr uint64_t kTooLarge = uint64_t{1} << 40;
 
 constexpr uint64_t product(std::initializer_list<uint64_t> factors) {
@@ -28,23 +28,23 @@ constexpr uint64_t product(std::initializer_list<uint64_t> factors) {
   return result;
 }
 
-// `count` times what is inside, `stride` bytes apart.
+// `count` repetitions, `stride` bytes apart.
 struct Repeat {
   uint64_t count = 1, stride = 0;
 };
 
-// Memory that a command touches. An input may be the output's own where `in_place` says so.
+// Memory that a command touches. `in_place`: the input may be the same memory as the output.
 struct Access {
   npu::Address address{};
-  uint64_t bytes = 0;  // from the first to behind the last byte
+  uint64_t bytes = 0;  // from the first to one past the last byte
   bool write = false;
   bool in_place = false;
-  uint64_t run = 0;                 // bytes side by side; all of them if nothing is repeated
+  uint64_t run = 0;                 // contiguous bytes; all of them without repeats
   std::array<Repeat, 3> repeats{};  // of runs, innermost first
 };
-// No byte belongs to both; `distance` is from the first byte of `a` to the first of `b`. Boxes
-// whose spans meet are apart if all of their strides are multiples of one period and their runs lie
-// apart inside of it: channels of one tensor, for one.
+// True if no byte belongs to both; `distance` is from the first byte of `a` to the first of `b`.
+// Boxes whose spans overlap are disjoint if all of their strides are multiples of one period and
+// their runs are disjoint within it, as channels of one tensor are.
 bool disjoint(const Access& a, const Access& b, int64_t distance);
 inline bool same_box(const Access& a, const Access& b) {
   const auto same = [](const Repeat& x, const Repeat& y) {
@@ -59,8 +59,8 @@ struct Accesses {
   std::span<const Access> all() const& { return {list.data(), count}; }
   std::span<const Access> all() && = delete;
 };
-// Boxes are exact, but those of a Move or Reduce and of walks that are no images, which are their
-// whole spans. `Wait` and `End` touch none.
+// The memory of a command. Boxes are exact, except for Move, Reduce and walks that are not images,
+// which have their whole span. `Wait` and `End` touch none.
 Accesses accesses(const npu::Target& target, const npu::Copy& command);
 #define DTR_NPU_KERNEL(type, function, opcode) \
   Accesses accesses(const npu::Target& target, const npu::type& command);
@@ -68,8 +68,8 @@ Accesses accesses(const npu::Target& target, const npu::Copy& command);
 inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
 inline Accesses accesses(const npu::Target&, const npu::End&) { return {}; }
 
-// A multiplier that is not negative and a shift in [−31, 31]: what numerics::requantize is defined
-// for; with one rounding up to 30.
+// The domain of numerics::requantize: a non-negative multiplier and a shift in [−31, 31] (with one
+// rounding up to 30).
 constexpr bool rescale_valid(int32_t multiplier, int32_t shift) {
   return multiplier >= 0 && shift >= -31 && shift <= 31;
 }

@@ -1,8 +1,8 @@
-// Reads an NPU payload and believes nothing: header, checksum, operand table, and each command's
-// length, arguments and addresses are checked once, when a program is prepared, so that running it
-// needs no check of them. Freestanding, no heap.
+// Decodes an untrusted NPU payload: checks header, checksum, operand table, and each command's
+// length, arguments and addresses once, when a program is prepared, so that running it needs no
+// checks. Freestanding, no heap.
 //
-// The format is `device/npu/microcode.h`; this is the simulator's own reading of it.
+// The format is in `device/npu/microcode.h`. This reader is independent of the compiler's encoder.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace dtr::simulator {
 
-// What is wrong and at which command (index in the microcode; 0 for the header).
+// An error and its command (index in the microcode; 0 for the header).
 struct Fault {
   npu::Status status = npu::Status::kOk;
   uint32_t command = 0;
@@ -26,8 +26,8 @@ struct Fault {
 // A payload that passed `decode`. Points into the caller's bytes.
 struct Payload {
   npu::Header header{};
-  std::span<const std::byte> bytes;    // as long as the header says
-  uint32_t most_copies_in_flight = 0;  // started and not waited for, at any time
+  std::span<const std::byte> bytes;    // of the length in the header
+  uint32_t most_copies_in_flight = 0;  // started and not awaited, at any time
   uint32_t peak_scratch_bytes = 0;     // end of the highest range of scratch that a command touches
 
   npu::Operand operand(uint32_t index) const;
@@ -38,13 +38,13 @@ struct Payload {
   const std::byte* commands() const {
     return bytes.data() + sizeof(npu::Header) + size_t{header.operand_count} * sizeof(npu::Operand);
   }
-  // Bytes of a region; 0 if there is no such region.
+  // The size of a region in bytes; 0 if there is no such region.
   uint32_t region_bytes(uint32_t region) const;
 };
 
-// `payload` must be aligned to npu::kAlignment; `result` is valid if the status is kOk. Nothing is
-// sized or divided by what the payload says before it was compared with `target`, which may be any
-// machine: kWrongTarget if npu::is_machine refuses it.
+// `payload` must be aligned to npu::kAlignment; `result` is valid if the status is kOk. Sizes and
+// divisors in the payload are compared with `target` before they are used. kWrongTarget if `target`
+// is not a valid machine (npu::is_machine).
 Fault decode(const npu::Target& target, std::span<const std::byte> payload, Payload& result);
 
 namespace internal {
@@ -61,9 +61,8 @@ npu::Status apply(uint32_t index, const std::byte* arguments, Visitor& visitor) 
 }
 }  // namespace internal
 
-// Calls `visitor(index, command)` with the struct of each command in order; it returns a Status,
-// anything but kOk ends the visit. `commands` holds `count` commands whose lengths have been
-// checked.
+// Calls `visitor(index, command)` with the struct of each command in order; a Status other than kOk
+// ends the visit. `commands` has `count` commands with verified lengths.
 template <class Visitor>
 Fault visit(const std::byte* commands, uint32_t count, Visitor&& visitor) {
   using npu::Opcode;

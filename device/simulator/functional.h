@@ -1,6 +1,6 @@
-// What each kernel call does to memory, as a table of functions: the host exchanges single loops
-// for faster ones, nothing else. Addresses are resolved and arguments checked before a kernel sees
-// them. Freestanding, no heap.
+// The arithmetic of each kernel call, as a table of functions, of which the host replaces some by
+// faster ones. Addresses are resolved and arguments checked before a kernel runs. Freestanding, no
+// heap.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace dtr::simulator {
 
-// Which call of which program; `context` belongs to whoever supplies the kernels.
+// The call that runs; `context` is for the supplier of the kernels.
 struct Call {
   const npu::Target& target;
   uint32_t command;
@@ -38,7 +38,7 @@ struct MatmulMemory {
   int8_t* output;
 };
 
-// Plain loops, the definition of what is right. They need no context.
+// Plain loops, which define the correct results. They need no context.
 namespace plain {
 void conv2d(const Call&, const npu::Conv2d&, const ConvolutionMemory&);
 void depthwise(const Call&, const npu::Depthwise&, const ConvolutionMemory&);
@@ -60,16 +60,16 @@ void gather(const Call&, const npu::Gather&, const int8_t* input, const std::byt
             int8_t* output);
 }  // namespace plain
 
-// A kernel for each command, as the plain one is declared.
+// A kernel for each command, with the type of the plain one.
 struct Kernels {
 #define DTR_NPU_KERNEL(type, function, opcode) decltype(&plain::function) function;
 #include "device/npu/commands.inc"
 };
 extern const Kernels kPlainKernels;
 
-// Where the regions of a payload lie in a run.
+// The addresses of a payload's regions in a run.
 struct Regions {
-  std::byte* constants;  // never written: the decoder refuses commands that would
+  std::byte* constants;  // never written: the decoder rejects commands that would
   std::span<const npu::Buffer> operands;
   npu::Buffer scratch;
 
@@ -82,15 +82,15 @@ struct Regions {
   }
 };
 
-// Calls the kernel of a command on what its addresses name. kBadArgument: parameters in memory for
-// which no rescale is defined.
+// Resolves the addresses of a command and calls its kernel. kBadArgument: parameters in memory are
+// outside of the domain of requantize.
 #define DTR_NPU_KERNEL(type, function, opcode)                                      \
   npu::Status run(const Kernels& kernels, const Call& call, const Regions& regions, \
                   const npu::type& command);
 #include "device/npu/commands.inc"
 
-// The result of a reduction whose elements have these extremes, and this sum of differences to the
-// zero point.
+// The result of a reduction from the extremes of its elements and the sum of their differences to
+// the zero point.
 int8_t finish_reduction(const npu::Reduce& command, numerics::Range range, int32_t highest,
                         int32_t lowest, int32_t sum);
 
@@ -103,7 +103,8 @@ class ChannelParameters {
   int32_t bias(uint32_t channel) const { return at(channel); }
   int32_t multiplier(uint32_t channel) const { return at(size_t{stride_} + channel); }
   int32_t shift(uint32_t channel) const { return at(2 * size_t{stride_} + channel); }
-  // They are data in memory, so only a run can tell whether requantization is defined for them.
+  // True if requantization is defined for the parameters. They are data in memory, so that only a
+  // run can check them.
   bool valid(const npu::Window& window, const npu::Epilogue& epilogue) const;
 
  private:
@@ -116,7 +117,7 @@ class ChannelParameters {
   const std::byte* parameters_;
 };
 
-// Where a weight lies: channel · tap (row-major) · input channel.
+// The index of a weight by output channel, tap (row-major) and input channel.
 class ConvolutionWeights {
  public:
   ConvolutionWeights(const npu::Target& target, const npu::Conv2d& command);
@@ -133,7 +134,7 @@ class ConvolutionWeights {
   bool by_rows_;
   uint32_t pipelines_, macs_, in_channels_, kernel_width_, steps_per_run_, steps_;
 };
-// Bytes from the first element of an image's channels at a position.
+// The byte offset of the channels at a position of an image.
 inline size_t place(const npu::Strides& strides, uint32_t batch, uint32_t y, uint32_t x) {
   return size_t{batch} * strides.batch + size_t{y} * strides.row + size_t{x} * strides.pixel;
 }

@@ -7,14 +7,14 @@
 
 namespace dtr::simulator {
 
-// A place in memory that follows the index of a box: `at` is the sum of index · stride, in bytes.
+// A byte offset that follows the index of a box: `at` is the sum of index · stride.
 struct Stream {
   const int32_t (&stride)[npu::kMoveRank];
   int64_t at = 0;
 };
 
-// Goes to the next index over the first `rank` dimensions, the last of them fastest, and takes the
-// streams along. False if there is none: then index and streams are at the start again.
+// Advances the index over the first `rank` dimensions, the last one fastest, and the streams with
+// it. Returns false after the last index and resets index and streams to the start.
 template <class... Streams>
 bool advance(const uint32_t (&extent)[npu::kMoveRank], uint32_t rank,
              uint32_t (&index)[npu::kMoveRank], Streams&... streams) {

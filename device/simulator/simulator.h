@@ -1,6 +1,6 @@
 // The NPU as a driver (device/npu/driver.h): decodes a payload, executes its commands on the
-// caller's memory, counts its cycles. Freestanding, no heap: the caller gives the table of prepared
-// programs and the copy engine's queue.
+// caller's memory, counts its cycles. Freestanding, no heap: the caller provides the table of
+// prepared programs and the queue of the copy engine.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,14 @@ struct EventSink {
   void* context = nullptr;
 };
 
-// kOk if operands and scratch are what the payload asks for: number, sizes, alignment.
+// Checks that operands and scratch have the number, sizes and alignment that the payload requires.
+// Errors: kBadOperand, kMisaligned.
 npu::Status check_memory(const Payload& payload, std::span<const npu::Buffer> operands,
                          npu::Buffer scratch);
 
 // Runs a decoded payload on memory that passed `check_memory`. `arrivals` has at least
-// Payload::most_copies_in_flight entries. A copy's bytes arrive at once: a missing wait shows in
-// the cycles, and on the host in the checks of `simulator/host`.
+// Payload::most_copies_in_flight entries. A copy's bytes arrive at once; host/simulator detects a
+// missing wait.
 npu::Report execute(const npu::Target& target, const Payload& payload,
                     std::span<const npu::Buffer> operands, npu::Buffer scratch,
                     const Kernels& kernels, void* kernel_context, std::span<uint64_t> arrivals,
@@ -37,7 +38,7 @@ class Simulator {
     Payload payload;
     bool used = false;
   };
-  // `slots`: one a program that is prepared at a time. `arrivals`: one a copy that a program has in
+  // `slots`: one for each prepared program. `arrivals`: one for each copy that a program has in
   // flight at a time.
   Simulator(const npu::Target& target, std::span<Slot> slots, std::span<uint64_t> arrivals,
             const Kernels& kernels = kPlainKernels)
@@ -48,7 +49,7 @@ class Simulator {
                   EventSink sink);
   void unprepare(uint32_t handle);
 
-  // As the runtime calls it; valid as long as this object.
+  // The driver interface of this object, valid as long as it lives.
   npu::Driver driver();
 
  private:

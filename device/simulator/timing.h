@@ -1,5 +1,6 @@
-// The program's timeline as `docs/npu.md` 3 defines it: the host walks through the commands, copies
-// run beside it in order, one call blocks it. Freestanding; the caller gives the memory.
+// The timeline of a program (`docs/npu.md` 3): the host executes the commands in order, copies run
+// concurrently one after the other, a call blocks the host. Freestanding; the caller provides the
+// memory.
 #pragma once
 
 #include <cstdint>

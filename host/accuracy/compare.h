@@ -1,4 +1,4 @@
-// How far two tensors are apart.
+// Measures the difference of two tensors.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 namespace dtr {
 
 // Signal to quantization noise over all elements added: 10·log10(Σ expected² / Σ (expected −
-// actual)²) dB. No error counts as 99 dB, elements that are not finite where a finite one is
-// expected, NaN for infinity or the other infinity as −99 dB. Elements of which infinity or NaN is
-// expected do not count else: codes have neither.
+// actual)²) dB. Without any error it is 99 dB; with a non-finite element where a finite one is
+// expected, NaN for infinity or the other infinity it is −99 dB. Elements with an expected infinity
+// or NaN are not counted otherwise, since codes cannot represent them.
 class Sqnr {
  public:
   void add(const TensorView& expected, const TensorView& actual);  // float32, same shape
@@ -30,18 +30,17 @@ class Sqnr {
 struct Difference {
   double max_absolute = 0;
   double rounding_bound =
-      0;              // 2^-20 of the largest finite magnitude expected: sums in another order
-  int64_t index = 0;  // where the maximum is, in logical order
+      0;  // 2^-20 of the largest expected finite magnitude: the effect of another order of sums
+  int64_t index = 0;  // of the largest difference, in logical order
   double expected = 0, actual = 0;
 };
 Difference compare(const TensorView& expected, const TensorView& actual);  // float32, same shape
 
-// Everything that is said about one output over all its samples. Tensors are float32 or integers
-// that int32 holds.
+// Statistics of one output over all its samples. Tensors are float32, or integers that fit int32.
 class Comparison {
  public:
-  // Upper ends of the bins of the histogram of differences; what is beyond the last one, or not
-  // finite, counts in one bin more.
+  // Upper ends of the bins of the histogram of differences; one more bin counts larger and
+  // non-finite differences.
   using BinEnds = std::array<double, 8>;
   static constexpr BinEnds kStepEnds = {0, 1, 2, 3, 4, 8, 16, 32};  // rounded to steps
   static constexpr BinEnds kAbsoluteEnds = {0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
@@ -52,11 +51,11 @@ class Comparison {
     double relative = 0, absolute = 0;
   };
 
-  // `step` is the quantization step of the output in its own unit (1 for integers); 0: it has none,
-  // differences are absolute.
+  // `step` is the quantization step of the output in its own unit (1 for integers); 0: not
+  // quantized, differences are absolute.
   explicit Comparison(double step = 0) : step_(step) {}
   Comparison(double step, Tolerance tolerance) : step_(step), tolerance_(tolerance) {}
-  // The next sample; same shape and dtype.
+  // Adds a sample; all have one shape and dtype.
   void add(const TensorView& expected, const TensorView& actual);
 
   uint64_t samples() const { return samples_; }
@@ -64,8 +63,8 @@ class Comparison {
   uint64_t different() const { return different_; }
   uint64_t beyond_tolerance() const { return beyond_; }
   double step() const { return step_; }
-  // Largest |expected − actual|, infinite where one is NaN or infinite and the other something
-  // else; where it is, and both values.
+  // The largest |expected − actual| (infinite if one is NaN or infinite and the other differs), its
+  // sample and index, and both values.
   double max_absolute() const { return max_absolute_; }
   double mean_absolute() const {
     return elements_ == 0 ? 0 : sum_absolute_ / static_cast<double>(elements_);
@@ -74,20 +73,20 @@ class Comparison {
   int64_t index() const { return index_; }
   double expected() const { return expected_; }
   double actual() const { return actual_; }
-  // The same in steps. A multiple of the step that float arithmetic missed by 2^-20 of the values'
-  // magnitude counts as the multiple.
+  // The same in steps. Differences within 2^-20 of the values' magnitude from a multiple of the
+  // step are rounded to it.
   double max_steps() const { return max_steps_; }
   double mean_steps() const {
     return elements_ == 0 ? 0 : sum_steps_ / static_cast<double>(elements_);
   }
-  // Counts in steps; of absolute differences if the step is not known.
+  // Counts of differences in steps; of absolute differences if the step is unknown.
   const Histogram& histogram() const { return histogram_; }
   const BinEnds& bin_ends() const { return step_ == 0 ? kAbsoluteEnds : kStepEnds; }
-  // Over the finite elements; −99 dB where an element is not finite on one side only, or infinite
-  // in another sense.
+  // SQNR over the finite elements; −99 dB if an element is non-finite on one side only, or infinite
+  // with another sign.
   double decibels() const;
-  double largest_expected() const { return largest_; }  // magnitude, of the finite ones
-  // Samples whose largest element stands at the same index.
+  double largest_expected() const { return largest_; }  // magnitude of the finite elements
+  // The number of samples whose largest element has the same index.
   uint64_t same_argmax() const { return same_argmax_; }
 
  private:
@@ -106,10 +105,10 @@ class Comparison {
   Histogram histogram_ = {};
 };
 
-// Real values of a tensor of that type: dequantized integers (one scale for the tensor), or its
+// The real values of a tensor: dequantized integers if it is quantized per tensor, else its
 // elements as float32.
 Tensor real_values(const TensorView& tensor, const Type& type);
-// Floats to the integers of a quantized type, as the program's own quantize does it.
+// Quantizes floats as the program's own quantize does.
 Tensor quantized(const TensorView& real, const Type& type);
 
 }  // namespace dtr

@@ -92,7 +92,8 @@ class Reporter {
     return tensors;
   }
 
-  // The value of the float model that a value of the quantized graph stands for; invalid: none.
+  // The value of the float model that corresponds to a value of the quantized graph; invalid if
+  // there is none.
   ValueId counterpart(ValueId value) const {
     for (;;) {
       if (value.index < ideal_.value_slots() && !ideal_.value(value).erased) return value;
@@ -102,7 +103,8 @@ class Reporter {
     }
   }
 
-  // Elements of `real`, which nobody selects beyond the codes, as far as codes reach.
+  // `real` clamped to the representable range; used where saturation cannot change a result
+  // (selected operands).
   Tensor within_codes(const Tensor& real, ValueId value) const {
     Tensor limited = Tensor::copy_of(real.dtype(), real.shape(), real.bytes());
     const auto [low, high] = limits(value, 0);

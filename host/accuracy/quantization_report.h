@@ -1,4 +1,5 @@
-// Where quantization loses accuracy: tensor by tensor, and operator by operator what each adds.
+// Reports where quantization loses accuracy: the error of each tensor, and the error that each
+// operator adds.
 #pragma once
 
 #include <span>
@@ -11,24 +12,24 @@
 
 namespace dtr {
 
-// A quantized tensor beside the same tensor of the float model, over all samples.
+// A quantized tensor compared with the same tensor of the float model, over all samples.
 struct TensorRow {
   std::string name;
   Range range;  // of the float model's elements
   float scale = 0;
   int32_t zero_point = 0;
-  double saturated = 0;   // share of the elements more than half a step beyond the codes
-  double sqnr_db = 0;     // against the float model: all errors so far
-  bool selected = false;  // what saturates is never selected by the readers, and does not count
+  double saturated = 0;   // share of elements more than half a step outside of the range of codes
+  double sqnr_db = 0;     // relative to the float model: all accumulated errors
+  bool selected = false;  // the readers never select elements that saturate, which are not counted
 };
 
 // An operator of the quantized graph.
 struct ErrorRow {
   std::string name, op, module_path, source_line;
-  std::string tensor;    // its result
-  double adds_db = 0;    // against the float operator on the same, already quantized, operands:
-                         // rounding of weights and result
-  double sqnr_db = 0;    // of the result against the float model
+  std::string tensor;  // its result
+  // relative to the float operator on the same quantized operands: rounding of weights and result
+  double adds_db = 0;
+  double sqnr_db = 0;    // of the result, relative to the float model
   double saturated = 0;  // of the result
 };
 
@@ -46,19 +47,19 @@ struct QuantizationReportOptions {
   double bad_db = 10;  // as `deuteron verify`
 };
 
-// The float counterpart of a graph that came quantized: the same ops and ids, constants
-// dequantized, no rounding in between.
+// The float counterpart of a quantized graph: the same ops and ids, with dequantized constants and
+// without rounding.
 Graph float_counterpart(const Graph& quantized);
 
-// Runs `ideal` and `quantized`, which have the same ids, side by side. `selected`:
+// Runs `ideal` and `quantized`, which have the same ids, on the same samples. `selected`:
 // Annotation::selected. Errors: those of the executors.
 Result<QuantizationReport> report_quantization(const Module& module, const Graph& ideal,
                                                const Graph& quantized, const Samples& samples,
                                                std::span<const ValueId> selected = {},
                                                const QuantizationReportOptions& options = {});
 
-// Of a compilation that is quantized, on its samples. Errors: kCalibrationMissing (it has none),
-// and those of the executors.
+// The report of a quantized compilation, on its samples. Errors: kCalibrationMissing (it has no
+// samples), and those of the executors.
 Result<QuantizationReport> report_quantization(const Compilation& compilation);
 
 std::string to_text(const QuantizationReport& report);

@@ -1,6 +1,5 @@
-// Layer by layer: what each operator of the model computes in the compiled program, against the
-// model evaluated in float, as PyTorch does; of a model that came quantized, its quantizations
-// included.
+// Compares each operator's result in the compiled program with the model evaluated in float, as
+// PyTorch does; a quantized model is evaluated with its quantizations.
 #pragma once
 
 #include <string>
@@ -23,12 +22,13 @@ struct LayerError {
   double differing = 0;  // share of the elements that are more than half a step apart (float
                          // tensors: not equal), 0 to 1
   bool fused =
-      false;  // computed inside another operator's kernel call: there is nothing to compare
+      // computed inside another operator's kernel call, so that there is no result to compare
+      false;
 };
 
-// One row for each operator of the model's table whose tensor exists, or is lost to fusion, in the
-// program; in the model's order. Errors: kNoDebugMap, kVerifyMismatch (the program was not compiled
-// from this model), and those of running.
+// A row for each operator of the model whose result is in the program or was fused, in the model's
+// order. Errors: kNoDebugMap, kVerifyMismatch (the program was not compiled from this model), and
+// those of running.
 Result<std::vector<LayerError>> verify_layers(Session& session, const Module& model,
                                               const Samples& samples, size_t count);
 

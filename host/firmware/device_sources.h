@@ -1,5 +1,5 @@
-// Sources of what runs on a device, as this command carries them: a firmware project holds a copy
-// of those that it needs.
+// The device sources embedded in the executable: a firmware project gets a copy of those that it
+// needs.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace dtr {
 
-// Sorted by path: the folder device/ without its examples, and the headers that flatc makes of its
-// schemas.
+// Sorted by path: the folder device/ without its examples, and the headers that flatc generates
+// from its schemas.
 std::span<const EmbeddedFile> device_sources();
 
 }  // namespace dtr

@@ -227,7 +227,8 @@ class Project {
           i, path);
     }
     if (!incbin.empty()) {
-      // In SRAM if one of the programs wants its constants there: any of them may read them.
+      // In SRAM if one of the programs requires its constants there, since all programs share the
+      // tensor files.
       auto marks = section_marks(std::ranges::any_of(models_, &FirmwareModel::constants_in_sram));
       marks.emplace_back("FILES", incbin);
       add("memory/tensors.S", fill_template("tensors.S.in", marks));

@@ -1,5 +1,4 @@
-// The folder of a firmware project, into which programs are written more than once and in which
-// people work.
+// Writes a firmware project to a folder, repeatedly: files that the user edited are kept.
 #pragma once
 
 #include <span>
@@ -15,19 +14,20 @@ struct FirmwareFile {
   std::string text;
 };
 
-// Paths in the folder. A file that someone changed stays as it is.
+// The files that were not simply written, by path in the folder. Files that the user changed are
+// never overwritten.
 struct FirmwareChanges {
-  std::vector<std::string> kept;     // it stays
-  std::vector<std::string> beside;   // it stays, and what would have been written is beside it, as
-                                     // PATH.new: it differs from last time
-  std::vector<std::string> unused;   // it stays, and the project does not use it any more
-  std::vector<std::string> removed;  // nobody changed it, and the project does not use it any more
+  std::vector<std::string> kept;  // changed by the user, not overwritten
+  // changed by the user, and the new version, which differs from the last one, is in PATH.new
+  std::vector<std::string> beside;
+  std::vector<std::string> unused;   // changed by the user, and no longer used by the project
+  std::vector<std::string> removed;  // unchanged and no longer used by the project, hence removed
 };
 
-// Writes a project into `folder`, which is made if it is not there. A list of what was written
-// (kWrittenList) says which files someone changed since. Programs and tensor files (.pte, .ptd) are
-// written in any case. Errors: kFirmwareFolder, naming files that are in the way and that this
-// never wrote; kFileNotWritable.
+// Writes a project to `folder`, which is created if it does not exist. The list of written files
+// (kWrittenList) tells which ones the user has changed since. Programs and tensor files (.pte,
+// .ptd) are always written. Errors: kFirmwareFolder, naming existing files that an earlier run did
+// not write; kFileNotWritable.
 Result<FirmwareChanges> write_firmware(std::span<const FirmwareFile> files,
                                        const std::string& folder);
 

@@ -1,4 +1,4 @@
-// One program of a firmware image: what its code needs, and the files that hold it.
+// One program of a firmware image: the sizes that its code needs, and its generated files.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace dtr {
 
-// Where a kernel comes from.
+// The function and the source folder of a kernel.
 struct KernelRow {
   std::string_view name, function, family;
 };
@@ -22,7 +22,7 @@ std::span<const KernelRow> kernel_rows();
 
 class FirmwareModel {
  public:
-  // Loads the program for its sizes: nothing runs. `name` is its folder and namespace.
+  // Loads the program to get its sizes, without running it. `name` is its folder and namespace.
   // Errors: those of make_firmware.
   static Result<FirmwareModel> load(const FirmwareInput& program, std::string name,
                                     std::span<const pte::TensorFile> tensor_files);
@@ -32,19 +32,19 @@ class FirmwareModel {
   bool has_npu() const { return !payloads_.empty(); }
   bool constants_in_sram() const;
   size_t steps() const { return steps_; }  // kernel and delegate calls of a run
-  size_t events() const;                   // of a profile of it
+  size_t events() const;                   // of a profile of one run
   std::span<const KernelRow> kernels() const { return kernels_; }
-  // The core that its int8 kernels are for, if it has any.
+  // The core that its int8 kernels are for; std::nullopt if it has none.
   std::optional<cortex_m::Core> core() const;
   const std::string& path() const { return pte_file_->path(); }
-  // Bytes of the file; of its method's state and its NPU's tables on a core of 32 bits.
+  // Bytes of the file, and of its method's state with the NPU's tables on a 32-bit core.
   size_t program_bytes() const { return pte_file_->bytes().size(); }
   uint64_t device_state_bytes() const;
   // Bytes of each planned memory.
   std::vector<size_t> memories() const;
-  // The inputs and outputs, a line each.
+  // Lines that describe the inputs and outputs.
   std::string tensor_lines(std::string_view prefix) const;
-  // Program, header and code.
+  // The generated files: program, header and code.
   std::vector<FirmwareFile> files(const FirmwareOptions& options) const;
 
  private:
@@ -66,16 +66,16 @@ class FirmwareModel {
   size_t steps_ = 0;
   npu::Target target_;
   cortex_m::Core core_ = cortex_m::Core::kDsp;
-  std::vector<uint32_t> payloads_;  // copies that each has in flight at most
-  std::vector<size_t> commands_;    // that each delegate gives to the NPU
+  std::vector<uint32_t> payloads_;  // most copies in flight of each payload
+  std::vector<size_t> commands_;    // of each delegate's payload
   std::vector<KernelRow> kernels_;
 };
 
-// Marks of program.S and tensors.S: where what they hold lies.
+// Values of the section marks in program.S and tensors.S: flash or SRAM.
 std::vector<std::pair<std::string_view, std::string>> section_marks(bool in_sram);
 // A file of device/runtime/ports/project.
 std::string_view firmware_template(std::string_view name);
-// One with each @KEY@ replaced; a value may have marks, which stay.
+// A template with each @KEY@ replaced by its value; marks in values are not replaced.
 std::string fill_template(std::string_view name,
                           const std::vector<std::pair<std::string_view, std::string>>& values);
 

@@ -1,6 +1,6 @@
-// ExecuTorch's records ("ETRecord"): a zip that tells its Inspector which nodes of the edge program
-// an event of an ETDump stands for. The debug handle of a source operator is its index + 1. Ours
-// have a member more, with what we know of a step beyond that.
+// Reads and writes ExecuTorch's ETRecords: a zip that maps events of an ETDump to nodes of the edge
+// program, for ExecuTorch's Inspector. The debug handle of a source operator is its index + 1.
+// Deuteron's records have an additional member with details of each step.
 #pragma once
 
 #include <cstddef>
@@ -20,25 +20,26 @@
 
 namespace dtr {
 
-// By name of a node.
+// The debug handle of each node, by name.
 std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& map);
 
-// `inputs`: one sample, on which the Inspector evaluates the model to compare a run with; empty: it
-// has none. Errors: kNoDebugMap.
+// Writes a record. `inputs`: one sample on which the Inspector evaluates the model for comparison
+// with a run; may be empty. Error: kNoDebugMap.
 Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::EdgeProgram& edge,
                                            std::span<const TensorView> inputs = {});
 
 class EtRecord {
  public:
-  // Any ETRecord, ours or ExecuTorch's. Errors: kFileNotFound, kTraceDamaged, those of ZipArchive.
+  // Reads a record of Deuteron or ExecuTorch. Errors: kFileNotFound, kTraceDamaged, those of
+  // ZipArchive.
   static Result<EtRecord> open(const std::string& path);
   static Result<EtRecord> parse(std::span<const std::byte> bytes, const std::string& file,
                                 ZipLimits limits = {});
 
-  // Of the program that it was made with; ExecuTorch's do not say.
+  // The program of the record; std::nullopt for ExecuTorch's records, which do not name it.
   const std::optional<TraceSource>& program() const { return program_; }
-  // What the events of `trace` stand for: ExecuTorch's delegates may name their events, and the
-  // trace says which number has which name.
+  // The source operators of the events of `trace`. ExecuTorch's delegates may name their events;
+  // the trace maps numbers to names.
   OperatorMap operators(const Trace& trace) const;
 
  private:

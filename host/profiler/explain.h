@@ -1,4 +1,4 @@
-// In words: why an operator costs what it costs, and what would make it cheaper.
+// Explains in words why an operator costs its cycles, and what would make it cheaper.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace dtr {
 struct Explanation {
   std::string costs;                   // one sentence
   std::vector<std::string> because;    // sentences, most cycles first
-  std::vector<std::string> to_change;  // what would make it cheaper; empty: nothing that is known
+  std::vector<std::string> to_change;  // what would make it cheaper; empty if nothing is known
 };
 
-// `image`: the program, for shapes; may be null. The row must have sources.
+// `pte_file`: the program, for shapes; may be null. The row must have sources.
 Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file);
 
-// Every row whose name, operator or module has `name` in it, most cycles first; at most `most`.
+// Explains up to `most` rows whose name, operator or module contains `name`, most cycles first.
 std::string explain_text(const Profile& profile, const PteFile* pte_file, const std::string& name,
                          size_t most);
 

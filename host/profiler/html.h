@@ -1,4 +1,4 @@
-// A profile as one page: opens from disk, loads nothing, shows everything that to_json writes.
+// Writes a profile as a self-contained HTML page, with everything that to_json writes.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace dtr {
 
-// Files that other commands wrote about the same program; empty: none.
+// Reports of other commands about the same program; empty: none.
 struct HtmlAdditions {
   std::string compile_report;  // `deuteron compile --report-json`: why operators are on the CPU
   std::string verify;          // `deuteron verify --json`: errors of layers
@@ -17,9 +17,9 @@ struct HtmlAdditions {
   std::string compile_report_text, verify_text;
 };
 
-// `image` may be null, as for to_json. Errors: kFileNotFound; kTraceDamaged for a file that those
-// commands did not write; kReportProgram if it is of another program or target than the profile,
-// or, where that does not say which it is of, has none of its operators.
+// `pte_file` may be null, as for to_json. Errors: kFileNotFound; kTraceDamaged for a file that
+// those commands did not write; kReportProgram if a report is for another program or target than
+// the profile or, if the profile does not name its program, shares no operator with it.
 Result<std::string> to_html(const Profile& profile, const PteFile* pte_file,
                             const HtmlAdditions& additions = {});
 

@@ -1,4 +1,4 @@
-// The page of an HTML report, as this command carries it: host/profiler/html.
+// The sources of the HTML report (host/profiler/html), embedded in the executable.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Which source operators the calls of a program and the commands of its delegates stand for.
+// Maps calls of a program and commands of its delegates to source operators.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct MappedStep {
   std::string kernel;  // "Conv2d", "aten::add.out", "Copy"
   Origin origin;
   int64_t macs = 0;
-  uint64_t bytes = 0;      // a copy: from flash; else read and written in SRAM
+  uint64_t bytes = 0;      // of a copy: read from flash; else read and written in SRAM
   std::string limit;       // "array", "weight port", …
-  std::string rearranges;  // value that is only brought into another order of bytes
+  std::string rearranges;  // the name of the value, if the step only changes its layout
 };
 
 class OperatorMap {
@@ -27,10 +27,10 @@ class OperatorMap {
   explicit OperatorMap(const pte::DebugMap& map);
 
   const std::vector<SourceOp>& sources() const { return sources_; }
-  // `command` −1: the call itself. Null if nothing is known of it. A wait is not in the map: see
-  // the call behind it.
+  // The step of a command, or of the call itself for `command` −1. Null if it is unknown. Waits are
+  // not in the map; the next call is.
   const MappedStep* find(int32_t instruction, int32_t command) const;
-  // What a call or command is there for: itself, or the kernel call that waits for it.
+  // The step that a call or command serves: itself, or the kernel call that waits for it.
   const MappedStep* served(int32_t instruction, int32_t command) const;
 
   // By instruction and command.

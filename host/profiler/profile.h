@@ -1,5 +1,5 @@
-// A trace told in terms of the user's model: every cycle of a run on the source operators that it
-// was spent for, or listed apart.
+// Attributes a trace to the user's model: every cycle of a run to the source operators that it was
+// spent for, or to a row without operator.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace dtr {
 
-// Cycles on the host's timeline: they add up to the run.
+// Cycles on the host's timeline by cause; they add up to the run.
 struct CycleBreakdown {
   uint64_t npu = 0;    // computing
   uint64_t host = 0;   // the host starts calls and copies
@@ -29,32 +29,31 @@ struct CycleBreakdown {
   }
 };
 
-// Something on a track of the timeline.
+// An interval on a track of the timeline.
 struct ProfileSpan {
   enum class Track : uint8_t { kHost, kNpu, kCopy };
   Track track = Track::kHost;
   std::string kernel;
-  bool waits = false;  // no work: the host stands still until constants have come
+  bool waits = false;  // the host waits for constants
   uint32_t row = 0;    // index into Profile::rows
   int32_t instruction = -1, command = -1;
   uint64_t start = 0, end = 0;
   MappedStep step;
 };
 
-// What one set of source operators costs: those that are fused share their calls, parts of a split
-// one stand together.
+// The cost of one set of source operators: fused operators share a row, and the parts of a split
+// operator are in one row.
 struct ProfileRow {
   std::vector<uint32_t> sources;  // into Profile::sources; empty: no operator
   std::string
-      name;  // "conv2d_1 + relu_1"; of a row without operator what it is: "enter the delegate"
+      name;  // "conv2d_1 + relu_1"; of a row without operator a description: "enter the delegate"
   std::string op;  // "aten.conv2d.default", of the first
   std::string module_path, source_line;
-  std::string backend;  // "NPU", "CPU"; both where it needs both
+  std::string backend;  // "NPU", "CPU", or both
   std::string kernels;  // "Conv2d", "Conv2d x4, Move"
   CycleBreakdown spent;
-  uint64_t copying = 0;  // cycles of the copy engine, beside the rest
-  uint64_t added =
-      0;  // of `spent`: in what the compiler added, to bring values into another order of bytes
+  uint64_t copying = 0;    // cycles of the copy engine, concurrent with the rest
+  uint64_t added = 0;      // of `spent`: in steps that only change a value's layout
   uint32_t calls = 0;      // of kernels, on the NPU and the CPU
   uint32_t npu_calls = 0;  // of them
   int64_t macs = 0;
@@ -65,42 +64,43 @@ struct ProfileRow {
 struct Profile {
   std::string program;  // path of the .pte, or of the record
   std::optional<TraceSource> id;
-  const TargetDescription* target = nullptr;      // null: not known
-  std::optional<NpuConfiguration> configuration;  // none: the program is not there to say it
+  const TargetDescription* target = nullptr;      // null: unknown
+  std::optional<NpuConfiguration> configuration;  // none: unknown without the program
   std::vector<SourceOp> sources;
-  std::vector<ProfileRow> rows;    // in program order; those without operator last
-  std::vector<ProfileSpan> spans;  // of the run that is shown, by start
+  std::vector<ProfileRow> rows;    // in program order; rows without operator last
+  std::vector<ProfileSpan> spans;  // of the shown run, by start
   uint64_t total = 0;              // cycles of it
   std::vector<uint64_t> run_totals;
   bool complete = true;
   uint64_t lost = 0;
   pte::Error error = pte::Error::kOk;  // that ended the run
   uint64_t planned_bytes = 0, used_bytes = 0;
-  npu::ProfileUnit cpu_unit = npu::ProfileUnit::kEstimate;  // of the times of kernels of the CPU
-  // Before the runs, and beside them, in `own_unit` (Trace).
+  npu::ProfileUnit cpu_unit = npu::ProfileUnit::kEstimate;  // of the times of CPU kernels
+  // Times of loading and initializing, and the cost of recording, in `own_unit` (Trace).
   std::optional<uint64_t> load, init;
   RecordingCost cost;
   std::string_view own_unit;
-  std::vector<std::string> missing;  // what is not known, why, and what to give: a sentence each
+  // unknown figures, why, and what would provide them: a sentence each
+  std::vector<std::string> missing;
 
   std::string_view unit()
-      const;  // of times: "cycles"; what ExecuTorch wrote counts the "ticks" of its host
+      const;  // of times: "cycles", or "ticks" of the host for traces of ExecuTorch
   uint64_t on_operators() const;  // cycles on rows with sources
   double utilization(
-      const ProfileRow& row) const;  // of the array, while the NPU is busy; 0 if not known
-  double milliseconds(uint64_t cycles) const;  // at the target's clock; 0 if not known
-  // What is known of the error of that, for the run and for a row of it.
+      const ProfileRow& row) const;            // of the array while the NPU is busy; 0 if unknown
+  double milliseconds(uint64_t cycles) const;  // at the target's clock; 0 if unknown
+  // The error of the milliseconds of the run, and of a row.
   TimeError time_error() const;
   TimeError time_error(const ProfileRow& row) const;
-  // Milliseconds with what is known of their error; empty if they are not known.
+  // Milliseconds with their error as text; empty if they are unknown.
   std::string time() const;
   std::string time(const ProfileRow& row) const;
 };
 
-// How the program says that it was compiled, if it was by Deuteron.
+// The options that the program was compiled with; std::nullopt if Deuteron did not compile it.
 std::optional<NpuConfiguration> npu_configuration(const PteFile& pte_file);
 
-// Shows the last complete run, or the last one. `map` may be empty: then rows are calls.
+// The profile of the last complete run, or of the last run. If `map` is empty, rows are calls.
 Profile make_profile(const Trace& trace, const OperatorMap& map, std::string program);
 
 }  // namespace dtr

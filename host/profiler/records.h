@@ -1,5 +1,5 @@
-// What devices write of their starts and runs (`profile.bin`): headers with their records,
-// device/npu/profile.h.
+// Reads records that devices write of their starts and runs (`profile.bin`): headers with records
+// (device/npu/profile.h).
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ struct ProfileBlock {
   std::vector<npu::ProfileRecord> records;
 };
 
-// `file` names them in messages. Errors: kTraceDamaged.
+// Splits the bytes into blocks. `file` names them in messages. Error: kTraceDamaged.
 Result<std::vector<ProfileBlock>> parse_blocks(std::span<const std::byte> bytes,
                                                const std::string& file);
 
-// The blocks of a file that are of this program. Errors: those, kFileNotFound, and kTraceProgram if
-// there is none.
+// Reads the blocks of this program from a file. Errors: kTraceDamaged, kFileNotFound, and
+// kTraceProgram if there is no such block.
 Result<Trace> read_records(const std::string& path, const PteFile& pte_file);
 
 }  // namespace dtr

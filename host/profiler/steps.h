@@ -1,5 +1,5 @@
-// Steps of the memory plan: a kernel of the CPU is one, a delegate's call as many as the NPU has
-// kernel calls in it.
+// Numbers the steps of the memory plan: a CPU kernel is one step, a delegate call as many as it has
+// kernel calls on the NPU.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class StepClock {
       }
     }
   }
-  // Of a call of the program (command −1) or a kernel call inside of it.
+  // The step of a call of the program (command −1), or of a kernel call inside of it.
   std::optional<uint32_t> of(int32_t instruction, int32_t command) const {
     const auto found = steps_.find({instruction, command});
     return found == steps_.end() ? std::nullopt : std::optional(found->second);

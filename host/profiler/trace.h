@@ -1,4 +1,4 @@
-// What runs of a program cost, event by event, in cycles.
+// Traces: the events of a program's runs, in cycles.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace dtr {
 
-// Which program a trace belongs to.
+// Identifies the program of a trace.
 struct TraceSource {
   uint32_t checksum = 0;  // of the .pte file
-  std::string target;     // "imxrt700"; empty: nothing in the program depends on one
-  uint64_t clock_hz = 0;  // cycles a second; 0: not known
+  std::string target;     // "imxrt700"; empty: the program does not depend on a target
+  uint64_t clock_hz = 0;  // cycles per second; 0: unknown
   bool operator==(const TraceSource&) const = default;
 };
 TraceSource trace_source(const PteFile& pte_file);
@@ -33,8 +33,8 @@ struct TraceEvent {
   bool operator==(const TraceEvent&) const = default;
 };
 
-// A tensor beside an event, contiguous in logical order at `offset` of the debug buffer, a file of
-// its own.
+// The recorded tensor of an event, contiguous in logical order at `offset` of the debug buffer,
+// which is a separate file.
 struct TraceTensor {
   DType dtype = DType::kFloat32;
   Shape shape;
@@ -42,35 +42,35 @@ struct TraceTensor {
   bool operator==(const TraceTensor&) const = default;
 };
 
-// What an event's operator gave; without tensor where nothing of it is left.
+// The result of an event's operator; without tensor if it no longer exists.
 struct TraceValue {
   int32_t instruction = -1, command = -1;  // of the event; both -1: an output of the program
   std::optional<TraceTensor> tensor;
   bool operator==(const TraceValue&) const = default;
 };
 
-// What happened between two points in time, in the order in which it began.
+// The events of one run, by start.
 struct TraceRun {
   std::vector<TraceEvent> events;
-  bool complete = true;                // it ended, and no event is lost
+  bool complete = true;                // the run ended, and no event is lost
   uint64_t lost = 0;                   // events for which there was no room
   pte::Error error = pte::Error::kOk;  // that ended it
   int32_t sample = -1;                 // of the input; -1: not recorded
   std::vector<TraceValue>
-      values;  // if asked for: one for each event of an operator, then the outputs
+      values;  // if recorded: one for each event of an operator, then the outputs
   bool operator==(const TraceRun&) const = default;
 };
 
-// What recording the run cost that was recorded last, beside its cycles.
+// The cost of recording the last run, which is not part of its cycles.
 struct RecordingCost {
   double event = 0;     // in Trace::own_unit
   uint64_t events = 0;  // 0: not measured
-  double run = 0;       // what the run took, in the same unit
+  double run = 0;       // duration of the run, in the same unit
   bool operator==(const RecordingCost&) const = default;
 };
 
 struct Trace {
-  std::optional<TraceSource> program;  // what ExecuTorch writes does not say
+  std::optional<TraceSource> program;  // unknown for traces of ExecuTorch
   TraceRun load;
   std::vector<TraceRun> runs;
   uint64_t planned_bytes = 0;                           // of memory; 0: not recorded
@@ -78,23 +78,23 @@ struct Trace {
   npu::ProfileUnit unit = npu::ProfileUnit::kEstimate;  // of the times of kernels of the CPU
   RecordingCost cost;
 
-  // Of what the recording machine itself took: times of `load`, and the cost. "ns" where it
-  // simulates the one that the times are of.
+  // The unit of the recording machine's own times: of `load`, and of the cost. "ns" if it simulates
+  // the target.
   std::string_view own_unit() const;
 };
 
-// The records of one run. They say which events there were, in order; the program says what they
-// are.
+// Decodes the records of one run. Records have the order and times of events; the program gives
+// their names.
 TraceRun decode_run(std::span<const npu::ProfileRecord> records, uint64_t lost,
                     const PteFile& pte_file, npu::ProfileUnit unit = npu::ProfileUnit::kEstimate);
 
-// Adds a run, or if the records are of a start that. `own_run`: what it took in Trace::own_unit; 0:
-// its times say it.
+// Adds a run, or a start if the records are of one. `own_run`: the duration of the run in
+// Trace::own_unit; 0: taken from its events.
 void add_records(Trace& trace, const npu::ProfileHeader& header,
                  std::span<const npu::ProfileRecord> records, const PteFile& pte_file,
                  uint64_t own_run = 0);
 
-// One line an event.
+// A line for each event.
 std::string describe_trace(const Trace& trace);
 
 }  // namespace dtr

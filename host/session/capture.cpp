@@ -9,7 +9,7 @@
 namespace dtr {
 namespace {
 
-// The source operator whose result a tensor is: the last one it stands for. Parts of split
+// The source operator whose result a tensor is: the last source of its origin. Parts of split
 // operators have no counterpart.
 std::optional<uint32_t> last_source(const pte::DebugOrigin* origin) {
   if (origin == nullptr || origin->sources() == nullptr || origin->sources()->size() == 0 ||

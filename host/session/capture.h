@@ -1,6 +1,6 @@
-// What operators compute inside of a compiled program: their results, taken out of planned memory
-// as soon as they are complete. A program keeps most of them only for a moment, many of them inside
-// of the NPU's partitions; the debug map says where and when.
+// Captures results of operators during a run of a compiled program: copies each one from planned
+// memory as soon as it is complete, before its memory is reused. The debug map gives its address
+// and time, also inside of the NPU's partitions.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ class Capture {
   // The map must outlive the capture.
   explicit Capture(const pte::DebugMap& map);
 
-  // Lets a run hand over its tensors; those of the run before are dropped. The hooks refer to the
-  // capture.
+  // Sets hooks that capture the tensors of the next run; those of earlier runs are dropped. The
+  // hooks refer to the capture.
   void watch(RunHooks& hooks);
 
-  // Both by index of a source operator. The tensor of the program that is its result: the last one
-  // whose last source it is; null if there is none, as for parts of split operators.
+  // The tensor of the program that is the result of a source operator (by index): the last tensor
+  // whose last source it is; null if there is none, as for split operators.
   const pte::DebugTensor* described(uint32_t source) const;
-  // Its elements as the program has them, in logical order; null if it is lost to fusion or the run
-  // did not come to it.
+  // Its captured elements in logical order; null if fusion removed it or the run ended before it.
   const Tensor* stored(uint32_t source) const;
-  // As float32: dequantized where it has one scale; none for other integers.
+  // Its elements as float32, dequantized if it is quantized per tensor; std::nullopt for other
+  // integers.
   std::optional<Tensor> real(uint32_t source) const;
 
  private:

@@ -1,5 +1,5 @@
-// All kernels of this build, for programs on a host; a firmware project has a table with those of
-// its program instead.
+// The table of all kernels, for programs on a host; a firmware project has a table with the kernels
+// of its programs instead.
 #include "device/runtime/environment.h"
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Runs that are recorded for a profile.
+// Records runs for a profile.
 #pragma once
 
 #include "host/profiler/trace.h"
@@ -9,16 +9,16 @@ namespace dtr {
 
 class TraceRecorder {
  public:
-  // `events`: room in the buffer of a run, where the session is of this machine; the oldest are
+  // `events`: size of the buffer for one run, for sessions on this machine; the oldest events are
   // kept. The session must outlive the recorder.
   explicit TraceRecorder(Session& session, size_t events);
 
-  // Session::run; what was recorded is kept even if it fails. `values`: records them too, of the
-  // sample of that number.
+  // Calls Session::run and adds its events to the trace, even if it fails. `values`: also records
+  // the values of sample `sample`. Errors: those of Session::run.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats& stats,
                                   ValueRecorder* values = nullptr, int32_t sample = -1);
   const Trace& trace() const { return trace_; }
-  bool empty() const { return trace_.runs.empty(); }  // nothing was recorded before an error
+  bool empty() const { return trace_.runs.empty(); }  // no run was recorded
 
  private:
   Session& session_;
@@ -26,7 +26,8 @@ class TraceRecorder {
   Trace trace_;
 };
 
-// A run on zeros: on the simulated machine a program costs the same whatever its inputs are.
+// Records a run on zeros: on the simulated machine the cycles do not depend on the inputs. Errors:
+// those of Session::run.
 Result<Trace> record_zeros(Session& session);
 
 }  // namespace dtr

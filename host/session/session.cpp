@@ -137,7 +137,7 @@ class HostSession final : public Session {
   }
 
  private:
-  // What the runtime says, as a diagnostic.
+  // Converts a status of the runtime to a diagnostic.
   Result<void> check(const pte::Status& status) {
     if (status.ok()) return {};
     Diagnostic diagnostic = to_diagnostic(status, pte_file_.path());

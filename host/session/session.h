@@ -1,5 +1,5 @@
-// A program on the host: the device's runtime with its kernels, the NPU simulated. Takes and gives
-// tensors in logical order.
+// Runs a program on the host, with the device's runtime and kernels and a simulated NPU. Inputs and
+// outputs are tensors in logical order.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace dtr {
 
-// What one or more runs cost on the simulated machine, and on this one.
+// The cost of runs on the simulated machine, and on this one.
 struct RunStats {
   uint64_t runs = 0;
   uint64_t total_cycles = 0, busy_cycles = 0, host_cycles = 0, stall_cycles = 0;  // of the last run
@@ -25,11 +25,12 @@ struct RunStats {
   uint64_t copied_bytes = 0;  // flash → SRAM, of the last run
   uint64_t sram_touched_bytes =
       0;  // highest byte of the planned memory that any instruction touched
-  std::vector<double> milliseconds;    // wall time of each run
-  std::vector<uint64_t> instructions;  // of each step of the last run, where a core executes them
+  std::vector<double> milliseconds;  // wall time of each run
+  // of each step of the last run, if a core (QEMU) executed them
+  std::vector<uint64_t> instructions;
 };
 
-// Records of what a run costs. Room for as many events as the buffer has entries.
+// A recorded run. The buffer has room for as many events as it has entries.
 struct Recording {
   std::vector<npu::ProfileRecord> buffer;
   size_t used = 0;
@@ -40,7 +41,7 @@ struct Recording {
   std::span<const npu::ProfileRecord> records() const { return std::span(buffer).first(used); }
 };
 
-// What may watch a run. `arena` is the first planned memory, where delegates' scratch lies.
+// Callbacks of a run. `arena` is the first planned memory, which contains the delegates' scratch.
 struct RunHooks {
   std::function<void(uint32_t instruction, const npu::Event& event,
                      std::span<const std::byte> arena)>
@@ -49,22 +50,22 @@ struct RunHooks {
   Recording* recording = nullptr;  // of this run
 };
 
-// Loads an image, whose checksum was checked when it was read, with all kernels. The tables must
-// outlive the program. Errors: ids pte-*; the reason names every kernel, delegate and tensor that
-// is missing. kPteMissingMethod, if it has no method.
+// Loads a program, whose checksum was verified when it was read, with all kernels. The tables must
+// outlive the program. Errors: ids pte-*; the reason names every missing kernel, delegate and
+// tensor. kPteMissingMethod if it has no method.
 Result<void> load_program(const PteFile& pte_file, runtime::DelegateTable delegates,
                           std::span<const pte::TensorFile> tensor_files, runtime::Program* program);
 
 class Session {
  public:
-  // Errors: kFileNotFound, ids pte-* (every missing kernel and delegate is named), run-*;
-  // kTargetUnknown (target_of); kRunMemory, if the program plans more memory than its target has
-  // (2^31 − 1 bytes where the target is not known), or than this machine gives. `tensor_files`:
-  // where constants outside of the program are (.ptd).
+  // Opens a program. `tensor_files`: constants outside of it (.ptd). Errors: kFileNotFound, ids
+  // pte-* (naming every missing kernel and delegate), run-*; kTargetUnknown (target_of);
+  // kRunMemory, if the program plans more memory than its target has (2^31 − 1 bytes for an unknown
+  // target), or than this machine can allocate.
   static Result<std::unique_ptr<Session>> open(const std::string& path,
                                                const std::vector<std::string>& tensor_files = {});
-  // The same from memory (copied); `file` names the program in messages. The NPU is simulated with
-  // the kernels of `kernel set`. `tensor_file`: bytes of a .ptd; none: empty.
+  // The same from memory (copied); `file` names the program in messages. Simulates the NPU with
+  // `kernel_set`. `tensor_file`: bytes of a .ptd; may be empty. Errors: as open.
   static Result<std::unique_ptr<Session>> load(
       std::span<const std::byte> bytes, const std::string& file,
       const simulator::KernelSet& kernel_set = simulator::best_kernel_set(),
@@ -75,14 +76,14 @@ class Session {
   virtual const Graph& signature() const = 0;
   virtual const PteFile& pte_file() const = 0;
   virtual std::span<const PtdFile> tensor_files() const = 0;
-  // One run. `inputs` as the signature's inputs, contiguous in logical order. Adds to `stats`. Not
-  // thread-safe: one session a thread.
+  // Runs the program once. `inputs` match the signature's inputs, contiguous in logical order. Adds
+  // to `stats`. Not thread-safe: use one session per thread. Errors: ids run-* and pte-*.
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                           RunStats* stats = nullptr,
                                           const RunHooks& hooks = {}) = 0;
 };
 
-// kRunInput, if dtype or shape are not those of the signature's input.
+// Checks an input. Error: kRunInput, if dtype or shape differ from the signature's input.
 Result<void> check_input(const Session& session, size_t index, const TensorView& input);
 
 }  // namespace dtr

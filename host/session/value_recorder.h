@@ -1,5 +1,5 @@
-// What operators gave in runs that are recorded, for numeric comparison by ExecuTorch's Inspector:
-// the debug buffer beside an ETDump.
+// Records results of operators for numeric comparison by ExecuTorch's Inspector: the debug buffer
+// of an ETDump.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ namespace dtr {
 
 class ValueRecorder {
  public:
-  // Errors: kNoDebugMap. The image must outlive the recorder.
+  // `pte_file` must outlive the recorder. Error: kNoDebugMap.
   static Result<ValueRecorder> create(const PteFile& pte_file);
 
   void watch(RunHooks& hooks) { capture_.watch(hooks); }
-  // Puts the values of the run that was watched into `run`. The Inspector compares an event with
-  // the last of its operators, so every event gets the result of that one, which is stored once:
-  // codes for a quantize, else real values; integers as they are.
+  // Adds the values of the watched run to `run`. The Inspector compares an event with the last of
+  // its operators, so every event gets that operator's result, which is stored once: codes for a
+  // quantize, else real values; integers unchanged.
   void finish(TraceRun& run, std::span<const Tensor> outputs);
-  // What came since the last call; offsets count from the first.
+  // The bytes added since the last call; offsets count from the first call.
   std::vector<std::byte> take_bytes();
 
  private:

@@ -1,6 +1,6 @@
-// A tile of positions × vectors of accumulators stays in registers while the segments of the window
-// go by; then it is rescaled and stored. The functions name their instruction set one by one, so
-// that nothing else of the program is compiled for it.
+// Keeps a tile of positions × vectors of accumulators in registers while it iterates over the
+// segments of the window, then rescales and stores it. Each function has a target attribute, so
+// that no other code is compiled for AVX-512.
 #include <cstddef>
 
 #include "host/simulator/conv_vnni.h"

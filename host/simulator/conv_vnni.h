@@ -1,15 +1,15 @@
 // Convolution with AVX-512 VNNI (vpdpbusd): products of unsigned activations (q + 128) and signed
-// weights, four a lane.
+// weights, four per lane.
 #pragma once
 
 #include <cstdint>
 
 namespace dtr::simulator {
 
-// Output channels of one vector, and input values that one step takes.
+// Output channels of one vector, and input values of one step.
 constexpr uint32_t kVnniLanes = 16;
 constexpr uint32_t kVnniDepth = 4;
-constexpr uint32_t kVnniMostVectors = 4;  // of a block of output channels
+constexpr uint32_t kVnniMostVectors = 4;  // in a block of output channels
 
 // One block of output channels over the positions of a band.
 struct VnniBlock {
@@ -30,7 +30,7 @@ struct VnniBlock {
   int32_t zero_point, clamp_low, clamp_high;
   int8_t* output;  // of the first position and the block's first channel
   uint32_t output_stride;
-  uint32_t channels;  // that exist, ≤ vectors · kVnniLanes
+  uint32_t channels;  // valid channels, ≤ vectors · kVnniLanes
 };
 
 bool vnni_supported();

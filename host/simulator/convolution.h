@@ -1,4 +1,4 @@
-// What the fast convolutions share around their inner loops.
+// Shared by the fast convolutions: packing of parameters and weights, and output of bands.
 #pragma once
 
 #include <span>
@@ -7,25 +7,25 @@
 
 namespace dtr::simulator {
 
-// The arrays and flags of `packed`, in channel order, `count` entries long. `magnitudes`: Σ
+// Sets the arrays and flags of `packed`, in channel order, `count` entries long. `magnitudes`: Σ
 // |weight| of each output channel.
 //
-// Tame arithmetic. Let A = |bias| + 128 · Σ |weight| bound an accumulator x. If A · 2^(left + 1) <
-// 2^31, doubling 2^left · x does not overflow, and its high multiply is the upper half of 2 ·
-// 2^left · x · multiplier + 2^31, below 2^30 + 1 in magnitude. If also right ≤ 22, adding 2^right /
-// 2, zero_point · 2^right and −1 for negative values stays inside 32 bits; one arithmetic shift
-// then gives numerics::rounding_divide_by_power_of_two plus the zero point.
+// Arithmetic without overflow. Let A = |bias| + 128 · Σ |weight| bound an accumulator x. If A ·
+// 2^(left + 1) < 2^31, doubling 2^left · x does not overflow, and its high multiply is the upper
+// half of 2 · 2^left · x · multiplier + 2^31, below 2^30 + 1 in magnitude. If also right ≤ 22,
+// adding 2^right / 2, zero_point · 2^right and −1 for negative values stays inside 32 bits; one
+// arithmetic shift then gives numerics::rounding_divide_by_power_of_two plus the zero point.
 void pack_parameters(const npu::Target& target, const npu::Window& window,
                      const npu::Epilogue& epilogue, const std::byte* parameters,
                      std::span<const uint32_t> magnitudes, size_t count, PackedConvolution& packed);
 
-// Values of one kernel row of one output channel, KW · Cin of them side by side, from the machine's
-// order. `row` has room for all.
+// Reads one kernel row of one output channel, KW · Cin contiguous values, from the machine's order.
+// `row` has room for all.
 void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights,
                      uint32_t channel, uint32_t kernel_y, int8_t* row);
 
-// A depthwise convolution of one input channel is a convolution as well, and much faster as one:
-// its row is KW values.
+// The same for a depthwise convolution of one input channel, which runs much faster as a
+// convolution: a row has KW values.
 void read_kernel_row(const npu::Target& target, const npu::Depthwise& command,
                      const int8_t* weights, uint32_t channel, uint32_t kernel_y, int8_t* row);
 inline bool is_dense(const npu::Conv2d&) { return true; }
@@ -39,23 +39,22 @@ inline void run_plain(const Call& call, const npu::Depthwise& command,
   kPlainKernels.depthwise(call, command, memory);
 }
 
-// Where a band of outputs goes: straight to the output, or, if a table or an addend follows or its
-// pixels are not evenly spaced, to a dense buffer first. So the fast kernels can write a band at
-// once even where the output lies over its addend.
+// The destination of a band of outputs: the output itself or, if a table or an addend follows or
+// its pixels are not evenly spaced, a dense buffer. The fast kernels can thus write a whole band
+// even if the output overwrites its addend.
 class BandOutput {
  public:
-  // `dense`: the kernel writes only pixels without gaps. Bands that cross rows come from a
-  // flattened plan.
+  // `dense`: the kernel writes pixels without gaps only. A flattened plan has bands that span rows.
   BandOutput(const Kernels& kernels, const Call& call, const npu::Window& window,
              const npu::Epilogue& epilogue, const ConvolutionMemory& memory,
              const ConvolutionPlan& plan, bool dense);
-  // For the outputs from position `first` on; a pixel's neighbour is pixel_stride() bytes away.
+  // The memory for outputs from position `first` on; pixels are pixel_stride() bytes apart.
   int8_t* begin(size_t first) const {
     return staged_ ? buffer_ : memory_.output + offset(window_.out, first);
   }
   uint32_t pixel_stride() const { return staged_ ? window_.out_channels : window_.out.pixel; }
-  // The band's `count` positions are computed: applies table and addend and spreads what was
-  // staged.
+  // Completes the `count` positions of a band: applies table and addend and copies a staged band to
+  // the output.
   void finish(size_t first, size_t count) const;
 
  private:

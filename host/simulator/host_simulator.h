@@ -1,6 +1,6 @@
-// The simulator as a host uses it: the core's decoder and timeline, fast kernels of the host's
-// instruction set, and a watch over memory that refuses what the machine would silently get wrong.
-// Bit-exact to the core.
+// The simulator for hosts: the core's decoder and timeline, fast kernels for the host's instruction
+// set, and shadow memory that rejects programs with races and uninitialized reads. Bit-exact with
+// the core.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ class HostSimulator {
   HostSimulator(const HostSimulator&) = delete;
   HostSimulator& operator=(const HostSimulator&) = delete;
 
-  // Checks a payload, which must stay where it is, and packs its weights. `handle` is valid if the
-  // status is kOk.
+  // Checks a payload, whose address must not change, and packs its weights. `handle` is valid if
+  // the status is kOk.
   Fault prepare(std::span<const std::byte> payload, uint32_t& handle);
-  // A refused program (kReadsUninitialized, kReadsInFlight, kBadArgument for overlap) has not
-  // touched memory; the report names the command. peak_scratch_bytes is the end of the highest
-  // range of scratch that a command touches.
+  // Runs a program. A rejected program (kReadsUninitialized, kReadsInFlight, kBadArgument for
+  // overlap) does not touch memory; the report names the command. peak_scratch_bytes is the end of
+  // the highest range of scratch that a command touches.
   npu::Report run(uint32_t handle, std::span<const npu::Buffer> operands, npu::Buffer scratch,
                   EventSink sink = {});
   void unprepare(uint32_t handle);
 
-  // As the runtime calls it; valid as long as this object.
+  // The driver interface of this object, valid as long as it lives.
   npu::Driver driver();
 
  private:

@@ -1,5 +1,5 @@
-// Sets of fast kernels, one for each instruction set of the host, behind the core's table of
-// functions. All give the same bytes.
+// Sets of fast kernels, one for each instruction set of the host, with the interface of the core's
+// table of functions. All compute the same bytes.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,16 @@
 
 namespace dtr::simulator {
 
-// Weights and parameters of one convolution in the order of a kernel set's loops.
+// Weights and parameters of one convolution, packed for the loops of a kernel set.
 struct PackedConvolution {
-  bool usable = false;  // else the plain loops run
+  bool usable = false;  // false: the plain loops run
   ConvolutionPlan plan;
   AlignedVector<std::byte> weights;
   AlignedVector<int32_t> bias, multiplier, left_shift,
       right_shift;            // padded with zeros to whole vectors
   bool one_rounding = false;  // npu::kOneRounding
-  // Rounded twice, and weights and biases are so small that nothing can overflow when an
-  // accumulator is rescaled: less arithmetic gives the same result.
+  // Results are rounded twice, and weights and biases are so small that rescaling an accumulator
+  // cannot overflow: fewer operations give the same result (host/simulator/convolution.h).
   bool cannot_overflow = false;
   AlignedVector<int32_t> rounding;  // if cannot_overflow: to add before the right shift: half of
                                     // 2^right, and zero_point · 2^right
@@ -29,17 +29,16 @@ struct PackedConvolution {
 struct KernelSet {
   const char* name;
   Kernels kernels;
-  // Null in a kernel set of plain loops. `parameters` have been found valid.
+  // Null in the set of plain loops. `parameters` have been checked.
   void (*pack_conv2d)(const npu::Target&, const npu::Conv2d&, const int8_t* weights,
                       const std::byte* parameters, PackedConvolution&);
   void (*pack_depthwise)(const npu::Target&, const npu::Depthwise&, const int8_t* weights,
                          const std::byte* parameters, PackedConvolution&);
 };
 
-// What `Call::context` points to for the kernels of a kernel set.
+// `Call::context` of the kernels of a kernel set.
 struct KernelSetContext {
-  std::vector<const PackedConvolution*>
-      packed;  // by command; null: pack at run time from what lies in SRAM
+  std::vector<const PackedConvolution*> packed;  // by command; null: packed at run time from SRAM
   PackedConvolution packed_now;
   AlignedVector<std::byte> band;
   AlignedVector<int8_t> staging;

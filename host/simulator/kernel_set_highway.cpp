@@ -1,5 +1,5 @@
-// The kernel set for every instruction set that Highway knows: products of 16-bit pairs, since it
-// has no product of bytes.
+// The kernel set for every instruction set that Highway knows: products of 16-bit pairs, since
+// Highway has no product of bytes.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "host/simulator/kernel_set_highway.cpp"
 #include <hwy/foreach_target.h>
-// Below foreach_target.h, as Highway asks for.
+// Highway requires these includes after foreach_target.h.
 #include <hwy/highway.h>
 #include "host/simulator/binary-inl.h"
 #include "host/simulator/convolution-inl.h"

@@ -1,4 +1,4 @@
-// The VNNI kernel set: its own convolution, everything else as Highway's.
+// The VNNI kernel set: its own convolution; all other kernels are Highway's.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Microcode as text, for people: header, operands, one line a command with what it computes, where
-// its data lie and its cycles.
+// Lists microcode as text: header, operands, and a line for each command with its arguments,
+// addresses and cycles.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace dtr::simulator {
 
-// Any bytes; where a payload is refused, the text says why and at which command. Lines end in '\n'.
+// Accepts any bytes; for an invalid payload the text has the error and its command. Lines end in
+// '\n'.
 std::string list_payload(const npu::Target& target, std::span<const std::byte> payload);
 
 }  // namespace dtr::simulator

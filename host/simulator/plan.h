@@ -1,6 +1,6 @@
-// How the fast kernels walk through a convolution: in bands of output rows whose input is first
-// brought into a padded buffer, so that the inner loops never test for borders, and converted on
-// the way to what the multiplier wants (unsigned bytes, 16 bits).
+// Plans how the fast kernels traverse a convolution: in bands of output rows. The input of a band
+// is copied to a padded buffer, so that inner loops need no border tests, and converted to the type
+// of the multiplier (unsigned bytes, 16 bits).
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 namespace dtr::simulator {
 
 constexpr size_t kCacheLine = 64;
-constexpr size_t kSlack = 256;  // behind a buffer: vectors may read this far beyond what they use
+constexpr size_t kSlack = 256;  // bytes after a buffer, which vector loads may read
 
-// std::vector whose data start at a cache line.
+// An allocator for vectors that start at a cache line.
 template <class T>
 struct CacheAligned {
   using value_type = T;
@@ -36,15 +36,16 @@ using Convert = void (*)(const int8_t* from, void* to, size_t count);
 
 struct ConvolutionPlan {
   npu::Window
-      window{};  // a pointwise convolution of evenly spaced pixels is taken as one column of them
+      window{};  // a pointwise convolution of evenly spaced pixels is flattened to one column
   uint32_t element_bytes = 1;  // of the band's values
-  uint32_t repeat = 1;  // times each input channel stands in the band (depthwise with a multiplier)
-  uint32_t phases = 1;  // columns x with equal x % phases lie together, so that a stride becomes 1
+  // copies of each input channel in the band (depthwise with a channel multiplier)
+  uint32_t repeat = 1;
+  uint32_t phases = 1;          // groups columns x by x % phases, so that the stride becomes 1
   uint32_t phase_columns = 0;   // columns of one phase
   uint32_t band_rows = 0;       // output rows at a time
   std::vector<int8_t> pad_row;  // one input row of padding
   std::vector<uint32_t>
-      offsets;  // of each output position of a full band, in elements from the band's start
+      offsets;  // of each output position of a full band, in elements from the start of the band
 
   uint32_t channels() const { return window.in_channels * repeat; }
   size_t row_elements() const { return size_t{phases} * phase_columns * channels(); }
@@ -66,7 +67,7 @@ struct ConvolutionPlan {
                  Convert convert, std::byte* band) const;
 };
 
-// false where the padded input would be out of proportion: then only the plain loops are safe with
+// Returns false if the padded input would be too large: then only the plain loops bound their
 // memory.
 bool make_plan(const npu::Window& window, int32_t pad_value, uint32_t element_bytes, bool depthwise,
                ConvolutionPlan& plan);

@@ -12,8 +12,9 @@ namespace {
 
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 
-// State of a byte: nobody's, target of a copy in flight, an input's first value, or 3 + the region
-// through which it was written last (the last of 65,000 regions stands for all that follow).
+// State of a byte: uninitialized, destination of a copy in flight, an input's first value, or 3 +
+// the region through which it was written last (the last of 65,000 regions stands for all that
+// follow).
 using State = uint16_t;
 constexpr State kNobody = 0, kInFlight = 1, kGiven = 2;
 constexpr State written_by(uint32_t region) {

@@ -1,5 +1,5 @@
-// aten.convolution and aten.linear: weights in the order of the kernels, one multiplier, shift and
-// bias an output channel.
+// aten.convolution and aten.linear: weights in the order of the kernels, and a multiplier, shift
+// and bias for each output channel.
 #include "compiler/ops/convolution.h"
 
 #include "compiler/backends/cortex_m/rules.h"

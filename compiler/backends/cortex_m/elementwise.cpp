@@ -1,4 +1,4 @@
-// Elementwise operators: functions of one code are tables, functions of two have kernels.
+// Elementwise operators: functions of one int8 tensor run as tables, functions of two have kernels.
 #include "compiler/backends/cortex_m/rules.h"
 #include "compiler/ops/binary.h"
 #include "compiler/ops/ops.h"

@@ -1,4 +1,5 @@
-// Products of two computed matrices, normalization, resizing, and where float meets int8.
+// Products of two computed matrices, normalization, resizing, and conversions between float and
+// int8.
 #include <fmt/format.h>
 
 #include "compiler/backends/cortex_m/rules.h"

@@ -1,4 +1,4 @@
-// Pools, sums and means, softmax: what makes one element of several.
+// Operators that reduce several elements to one: pools, sums, means, softmax.
 #include <fmt/format.h>
 
 #include "compiler/backends/cortex_m/rules.h"

@@ -1,4 +1,5 @@
-// What the kernels run: one row an operator, one table a file, and what the rows share.
+// The rules of the Cortex-M backend: a row per operator, a table per source file, and shared
+// helpers.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace dtr::cortex_m {
 
-// An op of verified operands, quantized as the rows want it.
+// The op that a kernel call is made for; its operands have been verified and its conditions hold.
 struct CallContext {
   Module& module;
   const Graph& graph;
@@ -19,15 +20,15 @@ struct CallContext {
   const OpView& view;
   Core core;
 
-  // An operand as an argument; none where it is absent.
+  // An operand as an argument; std::monostate if it is absent.
   KernelArgument operand(size_t index) const;
   // A constant of int32 or int8 values.
   KernelArgument values(std::span<const int32_t> values) const;
   KernelArgument values(std::span<const int8_t> values, Shape shape) const;
 };
 
-// Estimated instructions, each taken as a cycle: for an element of the result, or of the operand if
-// that has more, and for a product.
+// Estimated instructions, counted as a cycle each: for an element of the result (or of the operand,
+// if it has more), and for a product.
 struct Work {
   double element = 25, product = 1.5;
 };
@@ -36,18 +37,20 @@ using WorkByCore = std::array<Work, 2>;
 constexpr WorkByCore elements(double dsp, double mve) { return {{{dsp, 0}, {mve, 0}}}; }
 constexpr WorkByCore elements(double any) { return elements(any, any); }
 
+// How the backend runs one operator.
 struct KernelRule {
   const OpDef* op;
   LayoutChoice (*layouts)(const Graph& graph, const Op& op);
   KernelCall (*call)(const CallContext& context);
-  // Beside kInt8, which holds for all but conversions.
+  // In addition to kInt8, which applies to all operators except conversions.
   std::span<const Condition* const> conditions = {};
-  bool any_dtype = false;  // operands or results may be of other types: kInt8 does not hold
+  bool any_dtype = false;  // kInt8 does not apply: operands or results may have other types
   WorkByCore work = {};    // fitted to counts under QEMU (docs/targets.md)
-  WorkByCore (*work_of)(const OpView& view) = nullptr;  // where it depends on the operator's form
+  // replaces `work` if the cost depends on the op
+  WorkByCore (*work_of)(const OpView& view) = nullptr;
 };
 
-// Operands that are not constant, and the results, are int8 with one scale and zero point a tensor.
+// Computed operands and the results are int8 and quantized per tensor.
 extern const Condition kInt8;
 // Operands after the first are constants.
 extern const Condition kConstantWeights;
@@ -56,17 +59,18 @@ inline constexpr const Condition* kConstantWeightsAlone[] = {&kConstantWeights};
 std::span<const KernelRule> convolution_rules();
 std::span<const KernelRule> elementwise_rules();
 std::span<const KernelRule> product_rules();
-// For every function of one int8 value; null for other operators.
+// The rule of every function of one int8 tensor; null for other operators.
 const KernelRule* function_rule(const OpDef& op);
 std::span<const KernelRule> reduction_rules();
 
-// Images: channels-last alone. Functions of elements: any order, the same for all, if operands have
-// the rank of the result.
+// Layouts of ops: images are channels-last; elementwise functions take any layout, the same for all
+// operands of the result's rank.
 LayoutChoice channels_last(const Graph& graph, const Op& op);
 LayoutChoice contiguous(const Graph& graph, const Op& op);
 LayoutChoice any_layout(const Graph& graph, const Op& op);
 LayoutChoice any_to_any(const Graph& graph,
-                        const Op& op);  // the result in another order than the operand, for nothing
+                        // the result may have another layout than the operand at no cost
+                        const Op& op);
 
 inline void push(KernelCall& call, int32_t integer) {
   call.arguments.emplace_back(int64_t{integer});

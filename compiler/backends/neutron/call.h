@@ -1,5 +1,5 @@
-// A partition between lowering and encoding: kernel calls whose addresses name storages, not yet
-// places in memory.
+// A partition between lowering and encoding: kernel calls whose addresses refer to storages, before
+// memory is planned.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace dtr::neutron {
 
 template <class, class... Commands>
 using VariantOf = std::variant<Commands...>;
-// Any call of a kernel.
+// A kernel call with its arguments: one alternative for each kernel of the NPU.
 using Kernel = VariantOf<void
 #define DTR_NPU_KERNEL(type, function, opcode) , npu::type
 #include "device/npu/commands.inc"
@@ -28,7 +28,7 @@ using Kernel = VariantOf<void
 // block of constants. `offset` counts from its start.
 constexpr uint32_t kOwnConstants = UINT32_MAX;
 
-// Memory that calls write and read: an operand of the delegate or interior.
+// Memory that calls write and read: an operand of the delegate, or an intermediate value.
 struct Storage {
   enum class Kind : uint8_t { kInterior, kInput, kOutput };
   Kind kind = Kind::kInterior;
@@ -37,24 +37,27 @@ struct Storage {
   std::string name;
 };
 
+// One kernel call of the partition, with its own constants.
 struct Call {
   Kernel kernel;
   std::vector<std::byte>
       constants;  // parameters, weights, table, constant operands: one block in flash, one copy
   Origin origin;
   int64_t macs = 0;
-  std::string rearranges = {};  // a Move that brings a value into another order: the value's name
+  // the name of the value, if the call is a Move that only changes a value's layout
+  std::string rearranges = {};
 };
 
-// A value of the graph, where and how it lies when it exists; std::nullopt in
-// `LoweredGraph::values` for values lost to fusion.
+// Where a value of the graph is stored, and in which layout. `LoweredGraph::values` has
+// std::nullopt for values that fusion removed.
 struct Location {
   uint32_t storage = 0;
   uint32_t offset = 0;
   StridedLayout layout;
-  uint32_t after_call = 0;  // the call that completes it; inputs: 0
+  uint32_t after_call = 0;  // the last call that writes it; inputs: 0
 };
 
+// A partition as calls in execution order, with the storages that they use.
 struct LoweredGraph {
   std::vector<Storage> storages;
   std::vector<Call> calls;
@@ -70,8 +73,9 @@ bool uses_table(const Command& command) {
   return true;
 }
 
-// Calls visit(address, access) for every address that the kernel uses. Fused operands that a call
-// does not use are left out. Kernels read what has the name of an operand (device/npu/microcode.h).
+// Calls visit(address, access) for every address that the kernel uses; operands of the epilogue
+// that a call does not use are left out. Which fields are operands follows from their names
+// (device/npu/microcode.h).
 template <class K, class Visit>
 void visit_addresses(K& kernel, Visit visit) {
   if constexpr (std::is_same_v<std::remove_const_t<K>, Kernel>) {
@@ -100,6 +104,7 @@ void visit_addresses(K& kernel, Visit visit) {
   }
 }
 
+// Busy cycles of the call and what limits it (device/npu/cycles.h).
 inline npu::Cycles cycles(const npu::Target& target, const Kernel& kernel) {
   return std::visit([&](const auto& command) { return npu::cycles(target, command); }, kernel);
 }

@@ -1,5 +1,5 @@
-// The bounds of the machine as conditions (compiler/partitioner/condition.h). A rule
-// (lowering/rules.h) lists its own.
+// The limits of the NPU as conditions (compiler/partitioner/condition.h). Each rule
+// (lowering/rules.h) lists the conditions of its operator.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,13 @@
 
 namespace dtr::neutron {
 
+// The NPU and the options of the backend: what rules and conditions depend on.
 struct Machine {
   npu::Target target;
   NeutronOptions options;
 };
 
-// What this backend passes to its conditions.
+// The query that this backend passes to its conditions.
 struct NpuQuery : OpQuery {
   const Machine& machine;
 };
@@ -24,21 +25,21 @@ inline const Machine& machine_of(const OpQuery& query) {
   return static_cast<const NpuQuery&>(query).machine;
 }
 
-// A sentence or remedy with the target's numbers: {max_kernel}, {max_reduction}, {macs},
-// {pipelines}, {rank} (of copies) and {operands} (of a call).
+// Replaces the names in a sentence or remedy by the target's numbers: {max_kernel},
+// {max_reduction}, {macs}, {pipelines}, {sram_bytes}, {rank} (of copies) and {operands} (of a
+// call).
 std::string with_numbers(std::string_view text, const npu::Target& target);
 
-// Operand 0, or every operand, and all results are int8 with one scale and zero point a tensor.
+// Operand 0, or every operand, and all results are int8 and quantized per tensor.
 extern const Condition kInt8Operand;
 extern const Condition kInt8Operands;
-// Operand 0, whatever the results are.
+// Operand 0 is int8 and quantized per tensor; results may have any type.
 extern const Condition kInt8First;
 // No operand or result is empty.
 extern const Condition kNotEmpty;
-// Copies have npu::kMoveRank loops.
+// The rank is at most npu::kMoveRank, the number of loops of a copy.
 extern const Condition kRank;
-// Operands and results, each value once, are npu::kMaxOperands at most: of operators that take any
-// number.
+// The distinct operands and results are at most npu::kMaxOperands: for variadic operators.
 extern const Condition kOperandCount;
 // Operands 1 and 2 are constants.
 extern const Condition kConstantWeight;
@@ -51,6 +52,7 @@ std::optional<std::string> beyond(int64_t limit, int64_t height, int64_t width);
 std::optional<std::string> window_of_padding(const ops::Window& window);
 std::optional<std::string> beyond_sram(const OpQuery& question, uint64_t staged);
 
+// The window of the op that a query is about.
 using WindowOf = ops::Window (*)(const OpQuery&);
 
 // Kernel, stride and dilation of both axes.
@@ -72,18 +74,19 @@ inline constexpr Condition kDilation{
     "choose a dilation of at most {max_kernel}", [](const OpQuery& q) {
       return beyond(machine_of(q).target.max_kernel, kWindow(q).h.dilation, kWindow(q).w.dilation);
     }};
-// Each window of a pool has an element of the input: a maximum or mean of none does not exist.
+// Each window of a pool contains an element of the input: padding alone has no maximum or mean.
 template <WindowOf kWindow>
 inline constexpr Condition kWindowNotOfPadding{
     "npu-window-of-padding", "the NPU needs an element of the input in every window of a pool",
     "choose less padding or no dilation",
     [](const OpQuery& q) { return window_of_padding(kWindow(q)); }};
-// Operands, results and staged constants lie in SRAM together.
+// Operands, results and staged constants fit SRAM together.
 template <uint64_t (*kStaged)(const OpQuery&)>
 inline constexpr Condition kFitsSram{
     "npu-sram", "an operator's operands, results and constants share the target's SRAM",
     "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
     [](const OpQuery& q) { return beyond_sram(q, kStaged(q)); }};
+// For kFitsSram: an operator that stages no constants.
 inline uint64_t nothing_staged(const OpQuery&) { return 0; }
 
 }  // namespace dtr::neutron

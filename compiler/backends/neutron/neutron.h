@@ -11,23 +11,26 @@
 
 namespace dtr {
 
-// Whose kernels and calls: Deuteron's own, or those that NXP's converter is known to list, for
-// comparison (docs/npu.md 7).
+// How a partition is split into calls: Deuteron's own way, or as NXP's converter is known to do it,
+// for comparison (docs/npu.md 7).
 enum class NeutronSchedule : uint8_t { kOwn, kNxpLike };
 
 struct NeutronOptions {
-  bool row_packing = false;  // allow Packing::kRows, which no public fact proves
-  bool fuse = true;  // elementwise ops and additions into the epilogue of the call before them
+  // allow Packing::kRows, which no public document shows the NPU to support
+  bool row_packing = false;
+  // fuses elementwise ops and additions into the epilogue of the call before them
+  bool fuse = true;
   uint32_t prefetch_calls =
       UINT32_MAX;  // how many calls ahead constants may be copied; 0: each right before its call
-  NeutronSchedule schedule = NeutronSchedule::kOwn;  // kNxpLike: nothing is fused but activations,
-                                                     // constants are copied one call ahead
+  // kNxpLike fuses activations only and copies constants one call ahead
+  NeutronSchedule schedule = NeutronSchedule::kOwn;
   bool constants_in_sram =
-      false;  // constants are read where the payload lies: nothing is copied, nothing waits
+      false;  // the payload is in SRAM: calls read constants in place, without copies and stalls
 
   bool nxp_like() const { return schedule == NeutronSchedule::kNxpLike; }
 };
 
+// The backend for one machine; its delegate id is "DeuteronBackend".
 std::unique_ptr<DelegateBackend> make_neutron_backend(const npu::Target& target,
                                                       NeutronOptions options = {});
 

@@ -15,20 +15,20 @@ class NeutronPartition final : public LoweredPartition {
   Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
                                         uint32_t scratch_bytes) const override;
 
-  // kWorkExceeded at the operator with which the payload becomes more work than a runtime takes
-  // (npu::kMaxPayloadCycles). Bytes that a call touches are counted as all of their storages, so
-  // that what passes here is loaded.
+  // Error: kWorkExceeded, at the operator with which the payload exceeds the work that a runtime
+  // accepts (npu::kMaxPayloadCycles). A call is counted as touching all bytes of its storages, an
+  // upper bound, so that every payload that passes is loaded.
   Result<void> check_work(const Module& module) const;
 
-  // Cycles that the simulator will count.
+  // The cycles that the simulator counts for the calls.
   Timeline timeline() const { return simulate(target_, calls_, schedule_); }
   std::span<const Call> calls() const { return calls_; }
 
  private:
-  // The commands in the order of the program.
+  // One command of the microcode, in execution order.
   struct Command {
     enum class Kind : uint8_t { kCopy, kWait, kCall } kind;
-    uint32_t call;  // whose constants, or which
+    uint32_t call;  // kCall: the call; else the call whose constants are copied or awaited
   };
   void order_commands();
   void describe_steps();

@@ -1,4 +1,4 @@
-// An installed converter, and what it makes of a partition.
+// Calls an installed converter on a partition, and reads its result.
 #pragma once
 
 #include "compiler/backends/neutron_ir/neutron_ir.h"
@@ -6,13 +6,13 @@
 
 namespace dtr::neutron_ir {
 
-// Calls it in the folder that we are in. The bytes of the payload for a delegate call with the
-// graph's inputs and outputs as arguments. Errors: kConverterFailed, with its own words;
+// Runs the converter in the current folder. Returns the payload for a delegate call whose arguments
+// are the graph's inputs and outputs. Errors: kConverterFailed, with the converter's output;
 // kConverterOutput; kFileNotWritable.
 Result<std::vector<std::byte>> convert(const Graph& graph, std::span<const std::byte> model,
                                        const std::string& target, const ConverterOptions& options);
 
-// The payload of a converted model. Errors: kConverterOutput.
+// Extracts the payload from a converted model. Error: kConverterOutput.
 Result<std::vector<std::byte>> payload_of(const Graph& graph, std::span<const std::byte> converted);
 
 }  // namespace dtr::neutron_ir

@@ -1,4 +1,4 @@
-// Functions of the elements of one tensor or of two.
+// Converts elementwise operators of one or two tensors.
 #include <fmt/format.h>
 
 #include <algorithm>

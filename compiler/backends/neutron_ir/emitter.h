@@ -1,7 +1,7 @@
 // What the conversion of one operator to TensorFlow Lite works with. A tensor of the file has the
-// shape of its value's bytes; `order` says which logical dimension stands at each place of it.
-// Conversions ask for operands in the order that their operator needs, and say in which they leave
-// the result: transpositions are added where these differ.
+// shape of its value's bytes; `order` says which logical dimension stands at each place of it. A
+// conversion requests its operands in the dimension order that the operator needs and states that
+// of its result; the emitter adds transpositions where orders differ.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ struct Tensor {
 
 Order contiguous_order(size_t rank);
 Order channels_last_order(size_t rank);
-// Place of a logical dimension.
+// The position of a logical dimension.
 int64_t place_of_dim(const Order& order, int64_t dim);
 Shape in_order(const Shape& shape, const Order& order);
 
@@ -34,7 +34,7 @@ class Emitter {
   // The file of the whole graph, all of whose ops have a form.
   std::vector<std::byte> run();
 
-  // ---- for conversions: the op that is being converted
+  // ---- for conversions: the op being converted
   const OpView& view() const { return *view_; }
   const Op& op() const { return *op_; }
   const Type& type(size_t operand) const { return view_->operand(operand); }
@@ -45,17 +45,17 @@ class Emitter {
     return module_.constants.values<T>(graph_.value(op_->operands[operand]).constant);
   }
 
-  // An operand as it lies, and brought into an order. With fewer dimensions than `order` it gets
-  // leading ones of extent 1, as PyTorch broadcasts.
+  // An operand in its current dimension order, and transposed to `order`. If it has fewer
+  // dimensions than `order`, leading dimensions of extent 1 are added, as PyTorch broadcasts.
   Tensor operand(size_t index);
   TensorIndex operand(size_t index, const Order& order);
   Shape operand_shape(size_t index, const Order& order) const;
   // The order of the result's layout.
   Order result_order() const;
-  // The tensor that the operator writes to, with the result's dimensions in that order. Asked for
-  // once.
+  // The tensor that the operator writes, with the result's dimensions in that order. Call it once
+  // per op.
   TensorIndex result(const Order& order);
-  // The result is an operand whose dimensions have other numbers: nothing is computed.
+  // Makes the result another name of an operand with renumbered dimensions; emits no operator.
   void rename_result(const Tensor& tensor, const Order& order);
 
   // Further tensors and constants.
@@ -95,16 +95,17 @@ class Emitter {
   std::map<std::pair<uint32_t, Order>, TensorIndex> brought_;
   const Op* op_ = nullptr;
   const OpView* view_ = nullptr;
-  TensorIndex computed_ = kAbsent;  // what the conversion writes to, and in which order
+  // the tensor that the conversion writes, and its dimension order
+  TensorIndex computed_ = kAbsent;
   Order computed_order_;
 };
 
-// How an operator is written, and for which of its forms there is none.
+// The conversion of one operator, and the conditions under which TensorFlow Lite can express it.
 struct Form {
   const OpDef* def;
   LayoutChoice (*layouts)(const OpView& view);
   void (*emit)(Emitter& emitter);
-  std::span<const Condition* const> conditions = {};  // beside those of the NPU's model
+  std::span<const Condition* const> conditions = {};  // in addition to those of the NPU's model
 };
 std::span<const Form> convolution_forms();
 std::span<const Form> elementwise_forms();
@@ -113,7 +114,7 @@ std::span<const Form> reduction_forms();
 // nullptr: TensorFlow Lite has no such operator in int8.
 const Form* find_form(const OpDef& def);
 
-// The id and remedy of every condition here.
+// The id and remedy of all conditions of this backend.
 inline constexpr std::string_view kNoForm = "neutron-ir-form";
 inline constexpr std::string_view kOtherForm =
     "the CPU runs it; Deuteron's own microcode does too: compile without --converter";

@@ -1,4 +1,4 @@
-// What the conversions of several operators share.
+// Helpers shared by the conversions of several operators.
 #pragma once
 
 #include "compiler/backends/neutron_ir/emitter.h"
@@ -9,25 +9,24 @@ namespace dtr::neutron_ir {
 using fb::BuiltinOperator;
 using fb::OptionsType;
 
-// Activation of the op: within its operator, or as one behind it.
+// The activation of an op: fused into its operator, or an operator of its own after it.
 struct Activation {
   fb::ActivationFunctionType fused = fb::ActivationFunctionType::NONE;
   std::optional<BuiltinOperator> behind;
 };
 Activation activation_of(const OpView& view, bool fuses = true);
-// The tensor that the operator itself writes to, and the operator behind it.
+// The tensor that the operator itself writes, and the activation operator after it.
 TensorIndex before_activation(Emitter& emitter, const Activation& activation, TensorIndex result,
                               const Shape& shape);
 void add_activation(Emitter& emitter, const Activation& activation, TensorIndex from,
                     TensorIndex result);
 
-// The version that knows int8.
+// The first version of the operator that supports int8.
 constexpr int relu_version(BuiltinOperator code) {
   return code == BuiltinOperator::RELU || code == BuiltinOperator::RELU6 ? 2 : 1;
 }
 
-// How a window is padded in the format: what the operator itself knows (SAME, VALID), or rows and
-// columns added before it.
+// How a window is padded: by the operator itself (SAME, VALID), or by a PAD operator before it.
 struct Padding {
   fb::Padding kind = fb::Padding::VALID;
   int64_t top = 0, bottom = 0, left = 0, right = 0;
@@ -45,7 +44,7 @@ struct Image {
   Shape shape;  // N, H, W, C
 };
 Image image_of(Emitter& emitter, size_t operand, bool planes);
-// The result as such an image: its tensor, and what brings it back where the result has rank 3.
+// The result as such an image: its tensor, and the reshape back to a result of rank 3.
 TensorIndex image_result(Emitter& emitter, const Shape& image);
 void finish_image(Emitter& emitter, TensorIndex image, bool planes);
 

@@ -1,5 +1,5 @@
-// A TensorFlow Lite model while it is built: tensors, constants and operators in order, then the
-// bytes of the file.
+// Builds a TensorFlow Lite model: tensors, constants and operators in order, then the bytes of the
+// file.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -29,10 +29,10 @@ struct Options {
 
 class ModelBuilder {
  public:
-  // `shape` in the file's order. A name that is taken gets a number behind it.
+  // Adds a tensor; `shape` is in the file's order. A number is appended to a name that exists.
   TensorIndex add_tensor(const std::string& name, fb::TensorType type, const Shape& shape,
                          const std::optional<Quantization>& quantization = {}, int axis = 0);
-  // The same with data; equal data are stored once.
+  // Adds a tensor with data; equal data are stored once.
   TensorIndex add_constant(const std::string& name, fb::TensorType type, const Shape& shape,
                            std::span<const std::byte> data,
                            const std::optional<Quantization>& quantization = {}, int axis = 0);

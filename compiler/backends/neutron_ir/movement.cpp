@@ -1,4 +1,4 @@
-// What moves elements and computes nothing.
+// Converts operators that move elements without computing.
 #include "compiler/ops/movement.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
-// The NPU through NXP's converter, where that is installed: a partition is written as a TensorFlow
-// Lite model in int8 (Neutron IR), the converter makes one operator of it, and its microcode,
-// weights and kernels become the payload of the delegate `NeutronBackend`, which ExecuTorch's
-// runtime hands to NXP's driver.
+// Runs partitions on the NPU through NXP's converter, if it is installed: writes a partition as an
+// int8 TensorFlow Lite model (Neutron IR), which the converter turns into one operator, whose
+// microcode, weights and kernels become the payload of the delegate `NeutronBackend`; ExecuTorch's
+// runtime hands it to NXP's driver.
 #pragma once
 
 #include <chrono>
@@ -13,23 +13,24 @@
 namespace dtr {
 
 struct ConverterOptions {
-  // Program and arguments, separated by blanks; called with `--input FILE.tflite --output
-  // FILE.tflite --target NAME` behind them.
+  // Program and arguments, separated by blanks; `--input FILE.tflite --output FILE.tflite --target
+  // NAME` are appended.
   std::string command;
-  std::string keep;  // folder for the model before and after the conversion, by the partition's
-                     // first output; empty: they are not kept
+  // folder in which to keep the model before and after the conversion, named after the partition's
+  // first output; empty: not kept
+  std::string keep;
   std::chrono::seconds limit{600};
 };
 
-// Takes what `machine`, a backend that models the NPU, takes and TensorFlow Lite has an operator
-// for, and asks that one about costs. Errors of lower: kConverterFailed, kConverterOutput,
+// A backend for the ops that `machine`, a model of the NPU, runs and TensorFlow Lite can express;
+// its costs are those of `machine`. Errors of lower: kConverterFailed, kConverterOutput,
 // kFileNotWritable.
 std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<DelegateBackend> machine,
                                                          std::string target,
                                                          ConverterOptions options);
 
-// The model of a partition, all of whose ops that backend takes. Tensors have the shapes of their
-// bytes, inputs and outputs their order.
+// The TensorFlow Lite model of a partition, all of whose ops that backend runs. Shapes of tensors
+// are in their physical order.
 std::vector<std::byte> write_neutron_ir(const Module& module, const Graph& graph);
 
 }  // namespace dtr

@@ -1,5 +1,5 @@
-// Payloads of the delegate `NeutronBackend`, as ExecuTorch's NXP backend packs what NXP's converter
-// makes and its runtime takes it apart:
+// Reads and writes payloads of the delegate `NeutronBackend`, in the format of ExecuTorch's NXP
+// backend:
 //
 //   byte 0, 1, 2          number of inputs, of outputs, of input arguments of the delegate call
 //   then, a byte each     formats of the inputs and of the outputs (1: channels last), for each
@@ -35,18 +35,18 @@ struct NeutronPayload {
   uint8_t input_arguments = 0;
   uint8_t version = 0;
   std::span<const std::byte> microcode, weights, kernels;
-  // As the microcode says; bytes.
+  // Sizes in bytes, from the microcode.
   uint32_t scratch = 0, sram_scratch = 0, profile = 0, debug = 0;
 };
 
 // Header, blocks and padding.
 std::vector<std::byte> pack(const NeutronPayload& payload);
 
-// Refers to the bytes. `kernels` may have up to 15 bytes of padding at its end: nothing says how
-// long it is. Error: kPteMalformed, naming what does not fit.
+// Parses a payload; the result refers to the bytes. `kernels` may end in up to 15 bytes of padding,
+// since the format has no length for it. Error: kPteMalformed, naming the field at fault.
 Result<NeutronPayload> parse_neutron_payload(std::span<const std::byte> bytes);
 
-// For `deuteron inspect`: a line an operand and a line a block, or why it cannot be read.
+// For `deuteron inspect`: a line for each operand and each block, or the error.
 std::string describe_neutron_payload(std::span<const std::byte> bytes);
 
 }  // namespace dtr

@@ -1,4 +1,4 @@
-// What makes one element of several: sums, means, extremes, softmax, pools; and resizing.
+// Converts reductions (sums, means, extremes, softmax, pools) and resizing.
 #include "compiler/ops/reduction.h"
 
 #include <fmt/format.h>

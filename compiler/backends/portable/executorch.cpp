@@ -1,6 +1,6 @@
-// Deuteron's runtime has kernels that ExecuTorch's has not. Here they are written in terms of those
-// that both have, so that a program runs unchanged on either. ExecuTorch's kernels also want all
-// tensors of a call in one dimension order: everything is contiguous.
+// Deuteron's runtime has kernels that ExecuTorch's lacks. This backend composes their operators
+// from kernels that both have, so that a program runs unchanged on either runtime. ExecuTorch's
+// kernels require all tensors of a call in one dimension order, hence all layouts are contiguous.
 #include <fmt/format.h>
 
 #include <algorithm>

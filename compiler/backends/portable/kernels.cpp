@@ -238,7 +238,8 @@ constexpr std::string_view kKernelNames[] = {
 #undef DTR_KERNEL
 };
 
-// The name of the kernel that takes what the operator's schema says; empty if the runtime has none.
+// The name of the kernel whose arguments are those of the operator's schema; empty if the runtime
+// has none.
 std::string_view kernel_of(const OpDef& op) {
   const std::string name = kernel_name(op);
   const auto* at = std::ranges::find(kKernelNames, name);

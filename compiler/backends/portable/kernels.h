@@ -1,5 +1,5 @@
 // The kernel call of each operator that the portable backend runs. Most follow from the operator's
-// schema: ExecuTorch's out variant of the same name, with the same arguments in the same order.
+// schema: ExecuTorch's out variant of the same name, with the same arguments.
 #pragma once
 
 #include "compiler/partitioner/backend.h"
@@ -9,15 +9,15 @@ namespace dtr::portable {
 struct Row {
   const OpDef* op;
   std::string_view
-      kernel;            // whose arguments follow from the schema; empty: `special` makes the call
-  bool moves_any_dtype;  // runs on quantized integers as well: it moves data, compares codes or
-                         // selects one
+      kernel;  // a kernel whose arguments follow from the schema; empty: `special` makes the call
+  // also runs on quantized integers: it moves data, compares codes or selects one
+  bool moves_any_dtype;
   KernelCall (*special)(Module& module, const Graph& graph, const Op& op);
 
   KernelCall call(Module& module, const Graph& graph, const Op& call_of) const;
 };
 
-// nullptr: there is no kernel for the operator.
+// nullptr if there is no kernel for the operator.
 const Row* find_row(const OpDef* op);
 
 }  // namespace dtr::portable

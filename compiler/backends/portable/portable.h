@@ -1,5 +1,5 @@
-// The backend of last resort: float kernels of the program, and whatever only moves data. Kernels
-// are ExecuTorch's portable ones.
+// The fallback backend: float operators, and operators that only move data, as calls of kernels
+// with the names and arguments of ExecuTorch's portable kernels.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace dtr {
 
 // `target`, whose CPU runs the kernels, must outlive the backend.
 std::unique_ptr<KernelBackend> make_portable_backend(const TargetDescription& target);
-// The same, with nothing but kernels of ExecuTorch 1.4's runtime (portable and quantized).
+// The same, restricted to kernels of ExecuTorch 1.4's runtime (portable and quantized).
 std::unique_ptr<KernelBackend> make_executorch_backend(const TargetDescription& target);
 
 }  // namespace dtr

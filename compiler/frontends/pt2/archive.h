@@ -1,5 +1,5 @@
-// The members of a .pt2 file: a zip with one top-level folder that holds models/model.json,
-// data/weights and data/constants.
+// Opens a .pt2 file: a zip with one top-level folder that contains models/model.json, data/weights
+// and data/constants.
 #pragma once
 
 #include <span>
@@ -21,11 +21,12 @@ class Archive {
   const ExportedProgram& program() const { return program_; }
   const std::string& file() const { return file_; }
 
-  // Entry of a parameter, buffer or constant by its name in the module; nullptr if there is none.
+  // The entry of a parameter, buffer or constant by its name in the module; nullptr if there is
+  // none.
   const Payload* find_payload(std::string_view target) const;
 
-  // Elements of a payload in logical order. `in_place` tells that `bytes` lie in the archive
-  // (contiguous and stored), else they are in `owned`. Errors: kPt2MissingWeight,
+  // Reads the elements of a payload in logical order. `bytes` refer to the archive if they are
+  // stored and contiguous (`in_place`), else to `owned`. Errors: kPt2MissingWeight,
   // kPt2PickledWeight, kPt2WeightSize, kPt2UnsupportedDtype, those of ZipArchive.
   struct Elements {
     DType dtype;

@@ -1,5 +1,5 @@
-// Operators that are a few others by definition: norms of vectors, logarithms and powers of other
-// bases, interpolation, losses, products of vectors, and parts of a tensor that are replaced.
+// Operators that are composed of a few others: norms of vectors, logarithms and powers of other
+// bases, interpolation, losses, products of vectors, and replacements of parts of a tensor.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What `deuteron inspect` says about a .pt2 file, also of one that does not compile.
+// Describes a .pt2 file for `deuteron inspect`, also one that does not compile.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace dtr::pt2 {
 
-// Versions, inputs, outputs, parameters with shape and bytes, operators with their count and those
-// that are not supported. Errors: as read_pt2 for a file that is damaged; unsupported operators and
-// dtypes are no error here.
+// Lists versions, inputs, outputs, parameters with shape and bytes, and operators with their count,
+// marking unsupported ones. Errors: those of read_pt2 for a damaged file; unsupported operators and
+// dtypes are not errors here.
 Result<std::string> describe_pt2(const std::string& path);
 
 }  // namespace dtr::pt2

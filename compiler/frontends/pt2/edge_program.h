@@ -1,4 +1,4 @@
-// A .pt2 file in the form in which ExecuTorch's records keep the edge program: the schema of
+// Converts a .pt2 file to the form of edge programs in ExecuTorch's ETRecords: the schema of
 // executorch.exir.serde, version 5.4.
 #pragma once
 
@@ -17,12 +17,12 @@ namespace dtr::pt2 {
 struct EdgeProgram {
   std::string json;
   std::vector<std::byte> state_dict;  // parameters and buffers, as torch.save writes them
-  std::vector<std::byte> constants;   // buffers that are not saved with the module, constants
+  std::vector<std::byte> constants;   // constants, and buffers that are not saved with the module
 };
 
-// Every node keeps operator (as one of the edge dialect), traces and modules; the keys of its
-// modules are their paths, for by them the Inspector finds a module. Nodes in `handles` get that
-// debug handle. `bytes` is a file that parse_pt2 takes. Errors: those of Archive, kPt2Invalid.
+// Every node keeps its operator (in the edge dialect), traces and modules. The keys of its modules
+// are their paths, by which ExecuTorch's Inspector finds a module. Nodes in `handles` get that
+// debug handle. `bytes` is a file that parse_pt2 reads. Errors: those of Archive, kPt2Invalid.
 Result<EdgeProgram> to_edge_program(std::span<const std::byte> bytes, const std::string& file,
                                     const std::map<std::string, uint32_t, std::less<>>& handles);
 

@@ -1,5 +1,4 @@
-// Operators on single elements that are not one of our ops as they are; clamps lose bounds that
-// bound nothing.
+// Elementwise operators whose arguments differ from those of our op; clamps drop infinite bounds.
 #include <fmt/format.h>
 
 #include <cmath>

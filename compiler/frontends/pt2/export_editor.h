@@ -1,5 +1,5 @@
-// Changes a .pt2 file without PyTorch: nodes and buffers are added to its graph and arguments
-// replaced; all else, parameters, names, signature, traces, stays as it is.
+// Edits a .pt2 file without PyTorch: adds nodes and buffers and replaces arguments. Everything else
+// (parameters, names, signature, traces) is unchanged.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class ExportEditor {
   ExportEditor(ExportEditor&&) noexcept;
   ExportEditor& operator=(ExportEditor&&) noexcept;
 
-  // A tensor of the graph by its name.
+  // A tensor of the graph, by name.
   struct Name {
     std::string text;
   };
@@ -35,31 +35,30 @@ class ExportEditor {
   // graph.
   std::string add_buffer(std::string_view target, const Tensor& content);
 
-  // Adds a node that runs before node `before` of the file and after those added there earlier, and
-  // returns the name of its result, made of `name`. Trace and module are those of node `like`.
+  // Adds a node before node `before` of the file and after nodes added there earlier. Returns the
+  // name of its result, derived from `name`. Copies trace and module of node `like`.
   std::string add_node(size_t before, size_t like, std::string_view target,
                        const Arguments& arguments, std::string_view name, DType dtype,
                        const Shape& shape);
 
-  // The first result of a node of the file, and what it takes as `argument`; empty if that is no
-  // tensor (number: no number).
+  // The first result of a node of the file, and its argument of that name; empty if it is not a
+  // tensor (`number`: not a number).
   std::string result(size_t node) const;
   std::string argument(size_t node, std::string_view argument) const;
   std::optional<double> number(size_t node, std::string_view argument) const;
   void set_argument(size_t node, std::string_view argument, std::string_view name);
   void clear_argument(size_t node, std::string_view argument);  // to None
-  // All tensors that a node takes, in order, those of lists too.
+  // All tensor arguments of a node in order, also those in lists.
   std::vector<std::string> tensors(size_t node) const;
-  // Whether a node of the file takes a tensor; taking `to` instead of it.
+  // True if a node of the file has this tensor as an argument; replaces it by `to`.
   bool takes(size_t node, std::string_view name) const;
   void replace_argument(size_t node, std::string_view from, std::string_view to);
-  // Every node of the file that takes `from` takes `to`, and so do outputs of the program. Nodes
-  // that were added keep what they have.
+  // Replaces `from` by `to` in all nodes of the file and in the outputs. Added nodes are unchanged.
   void replace_uses(std::string_view from, std::string_view to);
 
-  // Shape of a tensor of the graph; () of none.
+  // The shape of a tensor of the graph; {} if there is no such tensor.
   Shape shape(std::string_view name) const;
-  // The changed archive; the editor is used up. Errors: kZipCorrupt.
+  // The changed archive. The editor must not be used afterwards. Error: kZipCorrupt.
   Result<std::vector<std::byte>> finish();
 
  private:

@@ -1,5 +1,4 @@
-// What a trained model leaves behind and inference does not need, and operators that only make
-// constants.
+// Operators without effect in inference (dropout, detach), and operators that create constants.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Turns the graph of an Archive into our Graph: liveness, constants, names, aliases of in-place
-// operators, types. How a single operator is translated stands in operators.cpp.
+// Imports the graph of an Archive: liveness, constants, names, aliases of in-place operators,
+// types. operators.cpp translates single operators.
 #pragma once
 
 #include <optional>
@@ -16,17 +16,19 @@ namespace dtr::pt2 {
 
 class Importer {
  public:
-  // `archive` and the memory it was opened on must outlive `program`'s constants.
+  // `archive` and its memory must outlive the constants of `module`.
   Importer(const Archive& archive, Module& module);
+  // Errors: kPt2Invalid, kPt2UnsupportedOperator and other pt2 ids, each with the node and its
+  // source line.
   Result<void> run();
 
  private:
   friend class NodeImport;
-  // What a name of the file stands for.
+  // The value of a name of the file.
   struct Binding {
-    ValueId value;            // invalid: a parameter that no node has used yet
+    ValueId value;            // invalid: a parameter that has not been read yet
     std::string_view target;  // parameters, buffers, constants: name in the module
-    uint32_t storage = 0;     // names of one storage are views of the same memory in PyTorch
+    uint32_t storage = 0;     // names with the same storage are views of the same memory in PyTorch
   };
 
   void add_sources();

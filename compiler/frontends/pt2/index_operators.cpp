@@ -1,4 +1,4 @@
-// Operators that make indices, or read elements by index.
+// Operators that compute indices, or read elements by index.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// linear and the matrix products that mean it, batch norm, softmax, normalizations.
+// linear and equivalent matrix products, batch norm, softmax, normalizations.
 #include <fmt/format.h>
 
 #include <algorithm>

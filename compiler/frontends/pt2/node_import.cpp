@@ -1,4 +1,4 @@
-// Access to the arguments of a node, and the ways to add ops for it.
+// Implements NodeImport: access to the arguments of a node, and adding ops for it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,8 +79,8 @@ const Argument* NodeImport::find(std::string_view name) const {
 }
 
 Result<void> NodeImport::check_all_read() const {
-  // Where memory lies and who computes; a dtype shows in the type of the result, which is compared
-  // with that of the file.
+  // Device and layout have no effect here; a dtype determines the type of the result, which is
+  // compared with that of the file.
   constexpr std::string_view kHarmless[] = {
       "copy",    "cudnn_enable", "cudnn_enabled", "device",   "dtype",        "implicit",
       "inplace", "layout",       "memory_format", "momentum", "non_blocking", "pin_memory"};

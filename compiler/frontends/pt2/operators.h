@@ -1,7 +1,7 @@
-// The operators of PyTorch that are read, as a table: one row each. A row names our op and says how
-// its operands and attributes come from the node's arguments; operators that need more (other
-// shapes, several ops, identities) bring a function. An elementwise operator whose arguments are
-// those of its schema has no row of its own: `same_as` makes it.
+// The supported PyTorch operators as a table with a row each. A row names our op and how its
+// operands and attributes follow from the node's arguments; operators that need more (other shapes,
+// several ops, identities) have a function. An elementwise operator whose arguments are those of
+// its schema has a row made by `same_as`.
 #pragma once
 
 #include <optional>
@@ -18,21 +18,21 @@ namespace dtr::pt2 {
 class Importer;
 using Values = std::vector<ValueId>;
 
-// One node while it is imported: its arguments, and a builder of ops that stand for it.
+// A node during its import: access to its arguments, and a builder of the ops that implement it.
 class NodeImport : public GraphBuilder {
  public:
   NodeImport(Importer& importer, size_t index);
 
   const Node& node() const { return node_; }
 
-  // Arguments by the name in PyTorch's schema. Without a fallback, an absent or None argument is an
-  // error (kPt2Invalid), as is one of another kind.
+  // Arguments by their name in PyTorch's schema. Errors: kPt2Invalid for an argument of another
+  // kind, and for an absent or None argument without a fallback.
   bool has(std::string_view name) const;  // present and not None
   Result<ValueId> tensor(std::string_view name);
   Result<ValueId> optional_tensor(std::string_view name);                 // invalid if absent
   Result<ValueId> tensor_or_scalar(std::string_view name, ValueId like);  // promoted
-  // A constant of integers beside a tensor of floats as floats, as PyTorch promotes it; any other
-  // value as it is.
+  // Converts an integer constant to float if `like` is float, as PyTorch promotes it; returns other
+  // values unchanged.
   Result<ValueId> promoted(ValueId value, ValueId like);
   Result<std::vector<ValueId>> tensors(std::string_view name);
   Result<std::vector<ValueId>> optional_tensors(
@@ -44,23 +44,23 @@ class NodeImport : public GraphBuilder {
                                   std::optional<std::string_view> fallback = {});
   Result<Ints> ints(std::string_view name, std::optional<Ints> fallback = {});
   Result<Floats> floats(std::string_view name);
-  // A list with one entry a dimension; PyTorch allows a single entry for all, and an empty list for
-  // the fallback.
+  // A list with one entry per dimension. As in PyTorch a single entry applies to all dimensions,
+  // and an empty list means the fallback.
   Result<Ints> spread(std::string_view name, size_t count, std::optional<int64_t> fallback = {});
   // A dimension index, wrapped to [0, rank).
   Result<int64_t> dim(std::string_view name, size_t rank, std::optional<int64_t> fallback = {});
-  // Arguments `dim` and `index` that select one part of a tensor of that shape, both wrapped.
+  // The arguments `dim` and `index` of a selection from a tensor of that shape, both wrapped.
   struct Selection {
     int64_t dim, index;
   };
   Result<Selection> selection(const Shape& shape);
-  // Dimension indices, wrapped and sorted; none means all.
+  // Dimension indices, wrapped and sorted; an empty list means all.
   Result<Ints> dims(std::string_view name, size_t rank);
-  // dtype argument: nullopt if absent or None.
+  // A dtype argument; std::nullopt if it is absent or None.
   Result<std::optional<DType>> dtype(std::string_view name);
 
-  // Appends an op with this node as origin, or its result where it is small and made of constants
-  // alone.
+  // Appends an op with this node as origin. If all operands are constants and the result is small,
+  // returns the evaluated constant instead.
   Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,
                        const Attributes& attributes = {},
                        const std::optional<Quantization>& quantization = {}) override;
@@ -77,20 +77,21 @@ class NodeImport : public GraphBuilder {
   // Known indices of an extent with negative ones, which count from the end, made positive. Others
   // are as they are: a program refuses negative ones while it runs.
   Result<ValueId> wrap_negative_indices(ValueId indices, int64_t extent);
-  // A constant with these elements. `uint8_constant_to_int8` gives a constant of uint8 as one of
-  // int8, each element less 128.
+  // Add a constant with these elements, and the int8 form of a uint8 constant: each element minus
+  // 128. Error: `unsupported`, if the value is computed.
   ValueId add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization = {});
   Result<ValueId> uint8_constant_to_int8(ValueId value);
-  // Gives an integer value its quantization. Errors: kPt2QuantizationConflict if it has another
+  // Sets the quantization of an integer value. Error: kPt2QuantizationConflict if it has another
   // one.
   Result<void> annotate(ValueId value, const Quantization& quantization);
   using GraphBuilder::constant_elements;
-  // The elements of an argument that is a constant.
+  // The elements of a constant argument. Error: `unsupported`, if it is computed.
   Result<std::vector<double>> constant_elements(std::string_view name);
-  // The matrix with its axes exchanged; constants are exchanged right away.
+  // The transposed matrix; constants are transposed at compile time. Errors: those of GraphBuilder.
   Result<ValueId> transposed(ValueId matrix);
 
-  // Refuses a node with an argument that nobody asked for: it may change what the operator means.
+  // Error: an argument of the node was never read, so that it could change the operator's meaning
+  // unnoticed.
   Result<void> check_all_read() const;
 
   tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const override;
@@ -134,14 +135,14 @@ struct ArgumentRule {
 struct Operator {
   std::string_view target;  // "aten.conv2d.default"; in-place forms ("aten.relu_.default") find the
                             // row of the plain form
-  std::string_view op;      // our op; empty if the operator disappears
+  std::string_view op;      // our op; empty if the operator is removed
   std::vector<ArgumentRule> params = {};
-  Result<Values> (*build)(NodeImport&) = nullptr;  // instead of `params`
+  Result<Values> (*build)(NodeImport&) = nullptr;  // replaces `params`
   bool aliases = false;  // the result is a view of the first tensor's memory in PyTorch
 };
 
-// Rows of operators that bring a function: `moving` gives a view of its first tensor's memory in
-// PyTorch, `making` a tensor of its own.
+// Rows of operators with a function. In PyTorch the result of `view_row` shares the memory of its
+// first tensor; that of `tensor_row` has its own.
 inline Operator view_row(std::string_view target, std::string_view op,
                          Result<Values> (*build)(NodeImport&)) {
   return {.target = target, .op = op, .build = build, .aliases = true};
@@ -151,27 +152,27 @@ inline Operator tensor_row(std::string_view target, std::string_view op,
   return {.target = target, .op = op, .build = build};
 }
 
-// The row of an operator that takes what the schema of our op says.
+// The row of an operator whose arguments are those of our op's schema.
 Operator same_as(std::string_view target, std::string_view op);
 
 struct OperatorMatch {
   const Operator* row = nullptr;
   bool in_place = false;  // writes to its first tensor
 };
-// `target` without "torch.ops.". A row whose op does not exist does not match.
+// `target` is without "torch.ops.". `row` is nullptr if there is none.
 OperatorMatch find_operator(std::string_view target);
-// Whether an operator overwrites an operand, by the conventions of PyTorch's names, also one that
-// has no row.
+// True if an operator overwrites an operand, by PyTorch's naming conventions; it needs no row.
 bool writes_to_operand(std::string_view target);
 
-// Adds the ops of a node; one value for each output that is supported.
+// Adds the ops of a node and returns a value for each supported output. Errors: those of NodeImport
+// and GraphBuilder.
 Result<Values> import_operator(NodeImport& node, const Operator& row);
 
-// For a node that takes a part of its first tensor (slice, select): that tensor with `part` in
-// place of what the node takes. nullopt for any other node.
+// For a node that reads a part of its first tensor (slice, select): the tensor with that part
+// replaced by `part`. std::nullopt for other nodes. Errors: those of replace_slice.
 Result<std::optional<ValueId>> scatter_into_view_source(NodeImport& node, ValueId part);
 
-// The rows, by family.
+// The rows of each family.
 std::vector<Operator> convolution_operators();
 std::vector<Operator> pooling_operators();
 std::vector<Operator> elementwise_operators();

@@ -11,15 +11,16 @@
 
 namespace dtr::pt2 {
 
-// The program in canonical form (design.md 3): operators of ATen, static shapes, quantize and
-// dequantize as explicit ops, one source operator a node of the file. Weights stay in the contents
-// of the file, which the program keeps. Errors: ids pt2-*, zip-*, file-not-found, each with the
-// node, its module path and its source line where there is one.
+// Reads a model into canonical form: ATen operators, static shapes, quantize and dequantize as
+// explicit ops, and a source operator for each node of the file. Weights refer to the contents of
+// the file, which the module owns. Errors: ids pt2-*, zip-*, file-not-found, each with the node,
+// its module path and its source line if known.
 Result<Module> read_pt2(const std::string& path);
-// The same of a file that is in memory already; `path` names it in messages.
+// The same for a file in memory; `path` names it in messages. Errors: ids pt2-*, zip-*.
 Result<Module> read_pt2(FileContents file, const std::string& path);
 
-// The same from memory, which must outlive the program; `file` names it in messages.
+// The same for bytes that must outlive the module; `file` names them in messages. Errors: ids
+// pt2-*, zip-*.
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
                          ZipLimits limits = {});
 

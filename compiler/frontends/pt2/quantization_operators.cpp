@@ -1,6 +1,6 @@
 // PT2E's quantize and dequantize: the scale and zero point go into the type of the integer value.
-// Fake quantization, which models in or after quantization-aware training have, is a quantize
-// followed by a dequantize. uint8 becomes int8: codes and zero points less 128, exactly.
+// Fake quantization, from quantization-aware training, becomes a quantize followed by a dequantize.
+// uint8 becomes int8 exactly: codes and zero points minus 128.
 #include <fmt/format.h>
 
 #include <algorithm>

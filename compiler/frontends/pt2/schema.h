@@ -1,5 +1,5 @@
-// The JSON of a .pt2 file as plain structures: torch.export's serialization schema, major
-// version 8. Strings refer to the parsed text.
+// Parses the JSON of a .pt2 file to structures: torch.export's serialization schema, major version
+// 8. Strings refer to the parsed text.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +32,17 @@ class JsonText {
 };
 
 struct TensorMeta {
-  int scalar_type = 0;  // torch's ScalarType as the schema numbers it: see dtype_of
+  int scalar_type = 0;  // torch's ScalarType in the schema's numbering (dtype_of)
   Shape sizes;
   std::vector<int64_t> strides;  // elements
   int64_t storage_offset = 0;    // elements
-  int layout = 0;                // torch's Layout: see kStridedLayout
-  std::string_view symbol = {};  // expression of the first symbolic size, if there is one
+  int layout = 0;                // torch's Layout (kStridedLayout)
+  // expression of the first symbolic size; empty if all sizes are static
+  std::string_view symbol = {};
 };
 
-// Our dtype of a ScalarType number; nullopt: not supported, see scalar_type_name.
+// Our dtype of a ScalarType number; std::nullopt if it is not supported (scalar_type_name gives its
+// name).
 std::optional<DType> dtype_of(int scalar_type);
 std::string_view scalar_type_name(int scalar_type);  // "float16"
 int scalar_type_of(DType dtype);
@@ -102,7 +104,7 @@ struct ExportedProgram {
   std::vector<OutputSpec> outputs;
 };
 
-// Where the data of a parameter, buffer or constant lie.
+// Where the data of a parameter, buffer or constant are in the archive.
 struct Payload {
   std::string_view path_name;  // member beside the configuration file
   bool pickled = false;

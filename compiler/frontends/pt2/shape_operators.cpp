@@ -1,5 +1,5 @@
-// Operators that give a tensor another shape, or take it apart: reshapes → aten.view, exchanges of
-// axes → aten.permute, parts → aten.slice.Tensor; and joins → aten.cat.
+// Operators that reshape, permute, split and join tensors: → aten.view, aten.permute,
+// aten.slice.Tensor, aten.cat.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tensors as torch.save writes a dict of them: a zip with a pickle of protocol 2 and a member of
-// raw elements a tensor.
+// Writes tensors in the format of torch.save for a dict: a zip with a pickle of protocol 2 and a
+// member with raw elements for each tensor.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct TorchTensor {
   bool parameter = false;  // a torch.nn.Parameter
 };
 
-// torch.load, weights_only too, returns {name: tensor}, contiguous, on the CPU, in this order.
+// torch.load, also with weights_only, returns {name: tensor} in this order, contiguous, on the CPU.
 std::vector<std::byte> to_torch_file(std::span<const TorchTensor> tensors);
 
 }  // namespace dtr::pt2

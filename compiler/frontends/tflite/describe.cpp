@@ -1,4 +1,4 @@
-// What `deuteron inspect` shows of a .tflite file.
+// Describes a .tflite file for `deuteron inspect`.
 #include <fmt/format.h>
 
 #include "compiler/frontends/tflite/model_file.h"

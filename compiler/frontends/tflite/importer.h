@@ -1,5 +1,5 @@
-// Builds the graph of a .tflite file: tensors to values, with what the conversions of single
-// operators (operators.cpp) need.
+// Imports the graph of a .tflite file: converts tensors to values and provides what the conversions
+// of single operators (operators.cpp) use.
 #pragma once
 
 #include <string>
@@ -14,11 +14,12 @@ namespace dtr::tflite {
 
 class Importer {
  public:
-  // With `kept` constants refer to the bytes of the file, which the program keeps.
+  // `kept`: constants refer to the bytes of the file, which the module owns; else they are copied.
   Importer(const ModelFile& file, const std::string& name, bool kept);
+  // Imports the whole file. Errors: ids tflite-*, with the tensor or operator at fault.
   Result<Import> run() &&;
 
-  // ---- what conversions of operators use; `op` is the operator that is being converted ----
+  // ---- for conversions of operators; `op` is the operator being converted ----
   const OperatorInfo& op() const { return *op_; }
   const TensorInfo& tensor(size_t operand) const {
     return file_.tensors[static_cast<size_t>(op_->inputs[operand])];
@@ -29,7 +30,7 @@ class Importer {
   bool has(size_t operand) const {
     return operand < op_->inputs.size() && op_->inputs[operand] >= 0;
   }
-  // Options table of the operator. Errors: kTfliteInvalid if the file has another or none.
+  // The options table of the operator. Error: kTfliteInvalid if it is missing or of another type.
   template <class Table>
   Result<const Table*> options(fb::OptionsType type) const {
     const Table* table = file_.options<Table>(*op_, type);
@@ -38,21 +39,24 @@ class Importer {
   }
 
   const Type& type(ValueId value) const { return rewriter_.graph().type(value); }
-  // The value of an operand in logical order (rank 4: NCHW). Constants become values here.
+  // The value of an operand in logical order (rank 4: NCHW). Adds constants on first use. Errors:
+  // kTfliteInvalid, kTfliteUnsupportedDtype.
   Result<ValueId> value(size_t operand);
-  // A constant operand of rank 4 with its dimensions in the order `dims` of the file's; `axis`:
-  // where its quantized dimension goes.
+  // A constant operand of rank 4, permuted: dimension i of the result is dimension `dims[i]` of the
+  // file. `axis`: the quantized dimension of the result. Errors: as value.
   Result<ValueId> permuted_constant(size_t operand, const Ints& dims, int axis);
-  // The integers of a constant int32 or int64 operand. Errors: kTfliteUnsupportedOption if it is no
-  // constant.
+  // The elements of a constant int32 or int64 operand. Error: kTfliteUnsupportedOption if it is
+  // computed.
   Result<Ints> integers(size_t operand) const;
-  // The real value of a constant operand of one element.
+  // The real value of a constant operand of one element. Error: kTfliteUnsupportedOption if it is
+  // computed.
   Result<double> real(size_t operand) const;
 
-  // Appends an op; the quantization of the result is that of the output tensor if it has one.
+  // Appends an op, whose result has the quantization of the output tensor if it has one. Errors:
+  // those of Rewriter::insert.
   Result<ValueId> append(const OpDef& def, std::vector<ValueId> operands,
                          Attributes attributes = {});
-  // Appends ops that stand for the operator and keep the quantization of their operand.
+  // Builds ops with the origin of the operator that keep the quantization of their operand.
   class Builder final : public GraphBuilder {
    public:
     explicit Builder(Importer& importer);
@@ -64,16 +68,18 @@ class Importer {
    private:
     const Importer& importer_;
   };
-  // Appends an op by such a builder, even if it has no effect.
+  // Appends an op that keeps the quantization, even if it has no effect. Errors: those of Builder.
   Result<ValueId> append_moving(const OpDef& def, ValueId operand, const Attributes& attributes);
-  // RESHAPE of a value in logical order; `from` and `to` are shapes of the file. Permutes where one
-  // of them has rank 4 and its elements are not in the same order as NHWC and as NCHW.
+  // RESHAPE of a value in logical order; `from` and `to` are shapes in the file. Adds permutes for
+  // a shape of rank 4 whose elements have different orders in NHWC and NCHW. Errors: those of
+  // Builder.
   Result<ValueId> reshape(ValueId value, const Shape& from, const Shape& to);
 
-  // `axis` of the file, negative from the end, as a logical dimension of a tensor of that rank.
+  // Converts an axis of the file, which may count from the end, to a logical dimension of a tensor
+  // of that rank. Error: kTfliteInvalid if it is out of range.
   Result<int64_t> logical_axis(int64_t axis, size_t rank) const;
 
-  // The activation name of the IR, "" for none. Errors: kTfliteUnsupportedOption.
+  // The IR's name of the activation, "" for none. Error: kTfliteUnsupportedOption.
   Result<std::string> activation(fb::ActivationFunctionType type) const;
 
   tl::unexpected<Diagnostic> invalid(std::string reason) const;
@@ -98,8 +104,8 @@ class Importer {
   Origin origin_;
 };
 
-// The conversion of an operator: appends ops and returns the value of the (only) output tensor, or
-// of all of them.
+// Converts an operator: appends ops and returns the value of the only output tensor, or of all
+// output tensors.
 using Conversion = Result<ValueId> (*)(Importer&);
 using ConversionOfSeveral = Result<std::vector<ValueId>> (*)(Importer&);
 struct OperatorDef {
@@ -107,19 +113,19 @@ struct OperatorDef {
   size_t min_inputs;
   size_t max_inputs;  // kAnyNumber: no limit
   Conversion convert;
-  ConversionOfSeveral convert_several = nullptr;  // instead
+  ConversionOfSeveral convert_several = nullptr;  // for several outputs; replaces `convert`
 };
-// Rows of operators that take tensors apart, repeat and join them.
+// Rows of operators that slice, repeat and join tensors.
 std::span<const OperatorDef> movement_operators();
 inline constexpr size_t kAnyNumber = SIZE_MAX;
-// nullptr: not imported.
+// nullptr if the operator is not supported.
 const OperatorDef* find_operator(fb::BuiltinOperator code);
 
-// Where dimension d of a tensor of that rank goes: NHWC to NCHW for rank 4.
+// The logical dimension of dimension `dim` of the file: NHWC to NCHW for rank 4.
 size_t logical_dim(size_t dim, size_t rank);
-// The file's shape in logical order.
+// Converts a shape of the file to logical order.
 Shape logical_shape(const Shape& shape);
-// Logical order of dimensions: {0, 3, 1, 2} for rank 4, else {0, 1, …}.
+// The permutation from the file to logical order: {0, 3, 1, 2} for rank 4, else {0, 1, …}.
 Ints logical_dims(size_t rank);
 
 }  // namespace dtr::tflite

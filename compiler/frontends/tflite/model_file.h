@@ -1,5 +1,5 @@
-// A .tflite file, checked: what the other sources here read through this is inside the file and has
-// the size that it says.
+// A validated .tflite file: every offset and size is in bounds, so that the importer needs no
+// further checks.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -38,28 +38,28 @@ struct OperatorInfo {
   std::vector<int32_t> inputs;  // tensor indices, −1: absent
   std::vector<int32_t> outputs;
   fb::OptionsType options_type = fb::OptionsType::NONE;
-  const uint8_t* options = nullptr;  // table of that type; absent: nullptr
+  const uint8_t* options = nullptr;  // table of that type; nullptr if absent
 };
 
 class ModelFile {
  public:
-  // Checks the whole file; reads nothing but `bytes`, which must outlive the object and be aligned
-  // to 16. Errors: kTfliteInvalid.
+  // Checks the whole file. `bytes` must outlive the object and be 16-byte aligned. Error:
+  // kTfliteInvalid.
   static Result<ModelFile> open(std::span<const std::byte> bytes, const std::string& file);
 
   uint32_t version = 0;
   std::string description;
   size_t subgraphs = 0;
-  // Of the first subgraph. Indices in `inputs`, `outputs` and of operators are in range (or −1
-  // where an operand may be absent).
+  // The first subgraph. Indices in `inputs`, `outputs` and of operators are in range (or −1 for an
+  // absent optional operand).
   std::string name;
   std::vector<TensorInfo> tensors;
   std::vector<int32_t> inputs;
   std::vector<int32_t> outputs;
   std::vector<OperatorInfo> operators;
 
-  // The options of an operator, with the defaults of the format if they are left out; nullptr if
-  // the file has others. `Table` is Conv2DOptions, … with its number in the union.
+  // The options of an operator, with the format's defaults for absent fields; nullptr if they are
+  // missing or of another type. `Table` is Conv2DOptions, … and `type` its number in the union.
   template <class Table>
   const Table* options(const OperatorInfo& op, fb::OptionsType type) const {
     if (op.options == nullptr || op.options_type != type) return nullptr;

@@ -1,6 +1,5 @@
-// Operators that take tensors apart, repeat, reverse and join them. Everything that is not a
-// permutation of whole dimensions goes by aten.slice.Tensor, aten.expand, aten.flip, aten.cat and
-// aten.view.
+// Operators that slice, repeat, reverse and join tensors. Those that are not permutations of whole
+// dimensions are built from aten.slice.Tensor, aten.expand, aten.flip, aten.cat and aten.view.
 #include <fmt/format.h>
 
 #include <algorithm>

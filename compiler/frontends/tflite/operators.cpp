@@ -1,6 +1,6 @@
 // The conversion of each operator of the format. Axes are mapped from the file's order (rank 4:
-// NHWC) to the logical one (NCHW); where an operator's result depends on the order of elements
-// (RESHAPE, FULLY_CONNECTED), values are brought to the file's order first.
+// NHWC) to the logical one (NCHW); if an operator's result depends on the order of elements
+// (RESHAPE, FULLY_CONNECTED), values are permuted to the file's order first.
 #include <fmt/format.h>
 
 #include <algorithm>

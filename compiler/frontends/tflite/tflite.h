@@ -12,28 +12,30 @@
 
 namespace dtr::tflite {
 
-// A model as a program, and where its tensors went. Tensors of rank 4 are NHWC in the file; in the
-// program their logical shape is NCHW (weights: OIHW), inputs and outputs of rank 4 have layout
-// channels_last. Everything else keeps its order of dimensions.
+// An imported model, and the value of each tensor. Tensors of rank 4 are NHWC in the file; their
+// logical shape in the module is NCHW (weights: OIHW), and inputs and outputs of rank 4 have layout
+// channels_last. Other tensors keep their order of dimensions.
 struct Import {
   Module module;
-  std::vector<ValueId> values;  // by tensor index of the first subgraph; invalid for tensors that
-                                // no value stands for
+  // by tensor index of the first subgraph; invalid for tensors without a value
+  std::vector<ValueId> values;
 };
 
-// Values are named after tensors. One source operator an operator of the file. Errors:
-// file-not-found and ids tflite-*, each with the tensor or operator that is at fault.
+// Reads a model. Values have the names of tensors, and each operator of the file is a source
+// operator. Errors: file-not-found and ids tflite-*, each with the tensor or operator at fault.
 Result<Module> read_tflite(const std::string& path);
-// The same of a file that is in memory already; `path` names it in messages.
+// The same for a file in memory, which the module owns; `path` names it in messages. Errors: ids
+// tflite-*.
 Result<Module> read_tflite(FileContents file, const std::string& path);
+// read_tflite with the map from tensors to values. Errors: as read_tflite.
 Result<Import> import_tflite(const std::string& path);
 
-// The same from memory, which must outlive nothing: constants are copied. `file` names it in
-// messages.
+// The same from memory; constants are copied, so `bytes` need not outlive the module. `file` names
+// it in messages. Errors: ids tflite-*.
 Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file);
 
-// What the file holds, as text: inputs, outputs, operators with types and quantization; also of
-// models with operators that are not imported. Errors: file-not-found, tflite-invalid.
+// Describes the file as text: inputs, outputs, operators with types and quantization; also for
+// models with unsupported operators. Errors: file-not-found, tflite-invalid.
 Result<std::string> describe_tflite(const std::string& path);
 
 }  // namespace dtr::tflite

@@ -1,4 +1,4 @@
-// Bytes of a delegate's payload (`device/npu/microcode.h`).
+// Encodes the payload of a delegate (`device/npu/microcode.h`).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace dtr::neutron {
 class PayloadWriter {
  public:
   void add_operand(npu::OperandKind kind, uint32_t bytes) { operands_.push_back({kind, bytes}); }
-  // Place of a block in the section of constants; equal blocks share one.
+  // Adds a block to the section of constants and returns its address; equal blocks are stored once.
   npu::Address add_constants(std::span<const std::byte> bytes);
   template <class Command>
   void add_command(const Command& command) {

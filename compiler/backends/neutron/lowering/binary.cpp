@@ -1,6 +1,6 @@
-// Elementwise operators of two operands that are both tensors: one call that reads each operand
-// where and how it lies, with steps of 0 along the dimensions that are repeated. Operators whose
-// other operand is a constant of one element are tables (elementwise.cpp).
+// Elementwise operators of two operands that are both tensors: one call that reads each operand in
+// place and in its layout, with strides of 0 along broadcast dimensions. Operators whose other
+// operand is a constant of one element are tables (elementwise.cpp).
 #include "compiler/ops/binary.h"
 
 #include <algorithm>

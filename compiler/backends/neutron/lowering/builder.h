@@ -1,5 +1,5 @@
-// Builds the list of calls of a partition: storages, where values lie, and copies into another
-// order where a kernel needs one.
+// Builds the calls of a partition: allocates storages, tracks the layout and address of each value,
+// and adds copies where a kernel needs another layout.
 #pragma once
 
 #include <map>
@@ -12,6 +12,7 @@
 
 namespace dtr::neutron {
 
+// A value in memory.
 struct Placed {
   npu::Address address;  // of the element of index 0
   StridedLayout layout;
@@ -19,7 +20,7 @@ struct Placed {
 
 class Builder {
  public:
-  // `join`: operands of concatenations are computed in place where they can be
+  // `join`: computes operands of concatenations in place where possible
   // (`lowering/concatenation.h`).
   Builder(const Machine& machine, const Module& module, const Graph& graph, bool join = true);
 
@@ -28,60 +29,62 @@ class Builder {
   const Module& module() const { return module_; }
   const Graph& graph() const { return graph_; }
 
-  // Physical order of a value as it lies, perhaps with gaps between elements; constants are
-  // contiguous.
+  // The current layout of a value, perhaps with gaps between elements; constants are contiguous.
   StridedLayout layout_of(ValueId value) const;
-  // The same without gaps: the dense order in which it is read with the least effort.
+  // The same without gaps: the dense layout into which the value is copied with the least effort.
   StridedLayout dense_layout_of(ValueId value) const { return compacted(layout_of(value)); }
-  // A value as it lies, and where. A constant becomes part of the block of the call being built.
+  // The current layout and address of a value. A constant becomes part of the block of the call
+  // being built.
   Placed placed(ValueId value);
 
-  // Address of a value in exactly that order, for the call being built. Emits a Move before it if
-  // the value lies otherwise (once for each order); a constant becomes part of the call's block.
+  // Address of a value in exactly that layout, for the call being built. Emits a Move before the
+  // call if the value has another layout (once for each layout); a constant becomes part of the
+  // call's block.
   npu::Address read(ValueId value, const StridedLayout& wanted);
   // Appends bytes to the block of the call being built, 16-byte aligned.
   npu::Address constant(std::span<const std::byte> bytes);
 
-  // Storage for a value that the call being built writes in that order: dense, or that of its
-  // planned part. A part of a concatenation whose planned order it is lies there.
+  // Address at which the call being built writes a value in that layout, which is dense or that of
+  // its planned subview. A value in the layout of its subview is written into the concatenation.
   npu::Address define(ValueId value, StridedLayout layout);
-  // The order in which a reader asks for the value (`lowering/readers.h`). Where the schedule lists
-  // transpositions as calls of their own, nobody does.
+  // The layout in which a reader needs the value (`lowering/readers.h`). Returns nullopt under
+  // NeutronSchedule::kNxpLike, which emits every transposition as its own call.
   std::optional<StridedLayout> preferred_layout(ValueId value) const;
-  // The order for a call that reads the values `read` and can write any: that of the planned part,
-  // if the call may write there, that in which a reader asks for it, else `own`.
+  // The layout for a call that reads the values `read` and can write any layout: that of the
+  // planned subview if the call may write there, else the preferred one of a reader, else `own`.
   StridedLayout layout_to_write(ValueId value, StridedLayout own,
                                 std::span<const ValueId> read) const;
-  // Where a concatenation wants the value, or nullptr.
+  // The value's planned subview of a concatenation, or nullptr.
   const Subview* planned_subview(ValueId value) const;
-  // What lies where `part` will, and next to it, has nothing in common with it: calls that read
-  // these values may write the part.
+  // True if writing `part` in place cannot overwrite bytes that a call with the operands `read`
+  // still reads.
   bool may_write(const Subview& part, std::span<const ValueId> read) const;
-  // The value lies where its part is planned.
+  // True if the value is in its planned subview.
   bool in_place(ValueId value) const;
-  // Parts of this concatenation have been computed already.
+  // True if an operand of this concatenation has been computed in place already.
   bool started(ValueId whole) const { return wholes_.contains(whole); }
-  // `value` is `of`, at the same place (no call).
+  // Makes `value` another name of `of`, at the same address, without a call.
   void alias(ValueId value, ValueId of);
-  // `value` lies in a storage that is there already.
+  // Sets the address and layout of `value`, which is in an existing storage.
   void place(ValueId value, const Placed& at);
-  // Storage without a value.
+  // Allocates storage that holds no value of the graph.
   npu::Address temporary(uint32_t bytes, std::string name);
 
-  // Ends the call being built.
+  // Appends the call being built, with its block of constants.
   void emit(Kernel kernel, Origin origin, int64_t macs = 0);
-  // Emits Move calls that copy `from` to `to`, two if one cannot do it.
+  // Emits Move calls that copy `from` to `to`: one, or two if their layouts cannot be copied in
+  // one.
   void copy(npu::Address from, const StridedLayout& from_layout, npu::Address to,
             const StridedLayout& to_layout, int64_t elements, const Origin& origin);
 
-  // All calls of an op have been emitted: the values that it defined exist from here on.
+  // Ends an op after its last call: from here on other ops can read its results.
   void end_op();
-  // Gives the outputs of the graph their operands, copying where a value cannot lie in one; returns
-  // everything that was built.
+  // Assigns the outputs of the graph to operands of the delegate, with a copy for values that are
+  // elsewhere. Returns everything that was built.
   LoweredGraph finish();
 
  private:
-  // Copies a value into another order.
+  // Copies a value into another layout.
   void rearrange(ValueId value, npu::Address from, const StridedLayout& from_layout,
                  npu::Address to, const StridedLayout& to_layout);
   const Location& location(ValueId value) const;

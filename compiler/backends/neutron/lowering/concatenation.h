@@ -1,4 +1,4 @@
-// Values that are computed where a concatenation wants them, so that joining them costs no copy.
+// Plans operands of concatenations as subviews of the result, so that joining them needs no copy.
 #pragma once
 
 #include <map>
@@ -8,20 +8,20 @@
 
 namespace dtr::neutron {
 
-// The place of a value in the memory of a larger one, the result of the outermost concatenation.
+// The memory of a value inside of a larger one, the result of the outermost concatenation.
 struct Subview {
   ValueId whole;
   int64_t offset = 0;          // bytes
-  std::vector<int64_t> steps;  // of the whole, along each dimension
-  StridedLayout layout;        // of the value with these steps
+  std::vector<int64_t> steps;  // byte strides of the whole, along each dimension
+  StridedLayout layout;        // of the value with these strides
 };
 
-// For every operand of a concatenation that nothing else wants elsewhere: its other readers, if
-// any, take it at any strides.
+// A subview for every operand of a concatenation whose other readers, if any, accept it at any
+// strides.
 std::map<ValueId, Subview> plan_subviews(const Graph& graph);
 
-// No byte belongs to both; `distance` in bytes from the first element of `a` to that of `b`. The
-// rule of `device/npu/microcode.h` for calls that read and write one tensor.
+// True if no byte belongs to both; `distance` is in bytes from the first element of `a` to that of
+// `b`. The rule of `device/npu/microcode.h` for calls that read and write one tensor.
 bool disjoint(const StridedLayout& a, const StridedLayout& b, int64_t distance);
 
 }  // namespace dtr::neutron

@@ -1,11 +1,11 @@
-// aten.convolution. One call does one group, or several whose weights stand in one matrix with
-// zeros between them where the array has lanes and pipelines to spare; each call reads and writes
-// its channels where they lie in the tensors of all groups. With one input channel a group, one
-// depthwise call does all.
+// aten.convolution. One call computes one group, or several groups whose weights form a
+// block-diagonal matrix if the array has spare lanes and pipelines; each call reads and writes its
+// channels in place in the tensors of all groups. With one input channel per group, one depthwise
+// call computes all groups.
 //
 // A transposed convolution is stride_h · stride_w ordinary ones: outputs that are a stride apart
-// meet the same taps of the kernel, at inputs that are neighbours. Each such phase is a call with
-// its part of the kernel, whose outputs lie a stride apart.
+// use the same taps of the kernel, at neighbouring inputs. Each such phase is a call with its part
+// of the kernel, whose outputs are a stride apart.
 #include <algorithm>
 #include <numeric>
 

@@ -1,7 +1,7 @@
-// A call absorbs what follows its op as long as the value in between has no other reader: tables
-// before the addition are composed into one; a table that only limits values becomes the clamp of
-// what is before it; one addition per call. Where both operands of an addition could absorb it, the
-// later one does: the other operand is then ready.
+// A call absorbs the ops after its own as long as the values in between have no other reader:
+// tables before the addition are composed into one; a table that only clamps becomes the clamp of
+// the op before it; one addition per call. If the calls of both operands could absorb an addition,
+// the later one does, since the other operand is then computed.
 #include "compiler/backends/neutron/lowering/fusion.h"
 
 #include <algorithm>

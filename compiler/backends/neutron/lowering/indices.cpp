@@ -1,6 +1,5 @@
-// aten.index_select: parts of a tensor, or rows of a table, by index. Known indices that follow
-// each other in steps are copies; a gather does all others in one call, and those that are
-// computed.
+// aten.index_select: selects parts of a tensor, or rows of a table, by index. Constant indices in
+// arithmetic progression become copies; all others, and computed indices, become one gather call.
 #include <algorithm>
 
 #include "compiler/backends/neutron/lowering/rows.h"

@@ -1,6 +1,6 @@
-// aten.matmul: the kernel reads and writes by strides, so that operands transposed, permuted,
-// broadcast or channels-last are taken as they lie, and the result lies as its reader behind views
-// and permutations wants it. What has no stride is copied first.
+// aten.matmul: the kernel reads and writes by strides, so that transposed, permuted, broadcast and
+// channels-last operands are read in place, and the result is written in the layout that its reader
+// after views and permutations needs. Operands without single strides are copied first.
 #include <algorithm>
 #include <array>
 
@@ -67,7 +67,7 @@ npu::Matmul product_of(const OpView& view, const Steps& left, const Steps& right
   return matmul;
 }
 
-// rightᵀ · leftᵀ = outputᵀ: the operands change their ways into the array.
+// Uses rightᵀ · leftᵀ = outputᵀ to swap which operand is the shared one of the array.
 npu::Matmul exchanged(npu::Matmul m) {
   std::swap(m.left, m.right);
   std::swap(m.left_batch_stride, m.right_batch_stride);

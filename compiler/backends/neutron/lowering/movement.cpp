@@ -1,6 +1,6 @@
 // Ops that move data. Views, permutations, slices, reversals, repetitions and layout conversions
-// only say how the bytes that are there are to be read; bytes move when a kernel, or an output of
-// the partition, needs them in another order. Padding and concatenation copy into a new tensor.
+// only change the layout with which existing bytes are read; bytes move when a kernel, or an output
+// of the partition, needs another layout. Padding and concatenation copy into a new tensor.
 #include "compiler/ops/movement.h"
 #include "compiler/backends/neutron/lowering/rules.h"
 #include "compiler/ops/integer.h"

@@ -1,6 +1,6 @@
-// aten.layer_norm, aten.rms_norm and aten.group_norm: rows are boxes of two loops anywhere in dense
-// memory, so that channels-last tensors are taken as they lie; where rows or elements need more
-// loops the operand is made contiguous first.
+// aten.layer_norm, aten.rms_norm and aten.group_norm: a row is a box of two loops in dense memory,
+// so that channels-last tensors are read in place; if rows or elements need more loops, the operand
+// is made contiguous first.
 #include "compiler/ops/normalize.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Padding that is made in memory.
+// Padding written to memory, for kernels that cannot pad on the fly.
 #pragma once
 
 #include "compiler/backends/neutron/lowering/builder.h"
@@ -14,14 +14,14 @@ struct NhwcImage {  // an NHWC tensor
 // Bytes of the padded tensor.
 int64_t padded_bytes(const NhwcImage& image, const ops::Window& window);
 
-// Address of `x`, NHWC, with the window's padding of `zero_point` around it, a Fill and a Move; the
-// window then has none.
+// Copies `x`, NHWC, into a tensor padded with `zero_point` (a Fill and a Move) and returns its
+// address. Sets the padding of `window` to 0.
 npu::Address read_padded(Builder& builder, ValueId x, const NhwcImage& image, ops::Window& window,
                          const Origin& origin);
 
 // The same in one call, which can add channels too: a convolution of one tap whose weights are the
-// identity. `window`: distances and extents of the input, extents of the result, padding before the
-// input. The result is dense.
+// identity. `window` has the strides and extents of the input, the extents of the result and the
+// padding. The result is dense.
 npu::Address emit_pad(Builder& builder, npu::Window window, npu::Address input, int32_t zero_point,
                       const std::string& name, const Origin& origin);
 

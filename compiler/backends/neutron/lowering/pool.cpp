@@ -1,5 +1,5 @@
-// Pools. Where windows are larger than those of the Pool command, or differ in size, the Reduce
-// command does them.
+// Pools. Windows that exceed the limits of the Pool command, or differ in size, use the Reduce
+// command.
 #include <numeric>
 
 #include "compiler/backends/neutron/lowering/image.h"

@@ -1,4 +1,5 @@
-// How the readers of a value want it to lie, so that the call that makes it can write it so.
+// Finds the layout in which the readers of a value need it, so that the call that computes the
+// value can write it in that layout.
 #pragma once
 
 #include <optional>
@@ -8,19 +9,21 @@
 
 namespace dtr::neutron {
 
-// The kernel reads its operands at any distance of their pixels and rows.
+// True if the op's kernel reads its operands at any pixel and row stride.
 bool reads_in_place(const Graph& graph, OpId op);
 
-// Views and permutations behind a value, each of which alone reads the one before it.
+// The chain of views and permutations that follows a value, where each is the only reader of the
+// one before it.
 struct ViewChain {
-  ValueId last;                         // what the last of them gives; without any, the value
-  OpId reader;                          // what alone reads that, if one op does
-  std::optional<StridedLayout> layout;  // of the value, if `last` is to lie as its type says
+  ValueId last;  // the result of the last one; the value itself if the chain is empty
+  OpId reader;   // the only op that reads `last`, if there is exactly one
+  // of the value, such that `last` has the layout of its type; nullopt: there is none
+  std::optional<StridedLayout> layout;
 };
 ViewChain trailing_views(const Graph& graph, ValueId value);
 
-// The order in which an output of the graph, or a kernel that reads pixels, takes a value that
-// nobody else reads.
+// The layout in which an output of the graph or a kernel that reads pixels takes the value, if it
+// is the only reader; else nullopt.
 std::optional<StridedLayout> layout_preferred_by_readers(const Graph& graph, ValueId value);
 
 }  // namespace dtr::neutron

@@ -1,6 +1,6 @@
-// Sums, means, extremes and their indices over any dimensions. Each digit of the operand's order is
-// a loop over results or over what is reduced to one, so the operand is read as it lies; results
-// lie in the order in which their elements do.
+// Sums, means, extremes and their indices over any dimensions. Each mode of the operand's layout
+// becomes a loop over results or over reduced elements, so that the operand is read in place;
+// results have the same order of modes.
 #include "compiler/backends/neutron/lowering/reduction.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The Reduce command over windows of an NHWC tensor, for pools that the Pool command cannot do.
+// Reduce commands over windows of an NHWC tensor: pools beyond the limits of the Pool command.
 #pragma once
 
 #include "compiler/backends/neutron/lowering/rules.h"
@@ -14,12 +14,12 @@ struct WindowLoops {
   int64_t to_first = 0, to_step = 1;
   int64_t kernel = 1, dilation = 1;
 };
-// `input` and `output` are the addresses of the dense tensors.
+// Reduces each window; `input` and `output` are addresses of dense NHWC tensors.
 npu::Reduce reduce_windows(npu::ReduceKind kind, int64_t batch, int64_t channels,
                            const WindowLoops& h, const WindowLoops& w, npu::Address input,
                            npu::Address output);
 
-// Zero points, rescale and clamp of a sum.
+// Set the zero points and rescaling of a sum, and the range that results are clamped to.
 void set_sum(npu::Reduce& reduce, const Quantization& in, const Quantization& out,
              numerics::Requantization by);
 void set_clamp(npu::Reduce& reduce, numerics::Range range);

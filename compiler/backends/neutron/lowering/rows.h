@@ -1,4 +1,4 @@
-// A tensor in dense memory as rows along one of its dimensions.
+// Views a dense tensor as rows along one of its dimensions.
 #pragma once
 
 #include <optional>
@@ -7,13 +7,13 @@
 
 namespace dtr::neutron {
 
-// (outer, columns, inner) bytes, columns being the dimension.
+// The tensor as (outer, columns, inner) bytes; `columns` is the extent of the dimension.
 struct Rows {
   StridedLayout layout;
   int64_t outer = 1, columns = 1, inner = 1;
 };
 
-// `order` is dense; nullopt if the dimension has no single stride in it.
+// `layout` is dense; nullopt if the dimension has no single byte stride in it.
 std::optional<Rows> rows_of(const StridedLayout& layout, const Shape& shape, size_t dim);
 
 }  // namespace dtr::neutron

@@ -1,5 +1,5 @@
-// aten.softmax and aten.log_softmax: the kernel walks along any dimension of dense memory, so
-// operands are taken as they lie as long as the dimension has one stride there.
+// aten.softmax and aten.log_softmax: the kernel runs along any dimension of dense memory, so that
+// operands are read in place if the dimension has a single stride.
 #include "compiler/ops/softmax.h"
 
 #include <algorithm>

@@ -25,9 +25,11 @@ struct Filters {
   }
 };
 
+// The weights in the order in which Conv2d reads them, padded to whole groups of pipelines and
+// lanes.
 std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing,
                                    const npu::Target& target);
-// `filters.in` is 1.
+// The same for Depthwise; `filters.in` is 1.
 std::vector<std::byte> pack_depthwise(const Filters& filters, const npu::Target& target);
 
 // Bias, multiplier and shift of each output channel. `bias` may be empty; the input's zero point is
@@ -37,7 +39,7 @@ std::vector<std::byte> pack_parameters(const Filters& filters, std::span<const i
                                        std::span<const numerics::Requantization> rescale,
                                        const npu::Target& target);
 
-// Bytes of the three together, of which the parameters come first.
+// Bytes of a call's constants: the parameters of pack_parameters, then the weights.
 struct PackedSize {
   uint64_t parameters = 0, weights = 0;
 };

@@ -1,4 +1,5 @@
-// Which storages share a buffer, and at which steps (kernel calls) each buffer is live.
+// Assigns storages to buffers: which storages share a buffer, and in which steps (kernel calls) it
+// is live.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@
 
 namespace dtr::neutron {
 
+// Memory of one or more storages whose live ranges allow sharing it.
 struct Buffer {
   uint32_t bytes = 0;
   uint32_t first_step = 0, last_step = 0;  // inclusive
   std::optional<uint32_t>
-      operand_storage;  // a storage that is an operand of the delegate, if the buffer is one
+      operand_storage;  // the storage of the delegate's operand, if the buffer holds one
   std::string name;
 };
 
@@ -23,9 +25,9 @@ struct MemoryPlan {
   uint64_t peak() const;
 };
 
-// A call writes over an operand of its own where the machine allows it (Lookup, Add, Softmax; the
-// addend of a convolution that is not also its input) and nobody reads that operand later. Inputs
-// of the delegate are never written. A result that is an operand of the delegate lends its memory
+// Lets a call overwrite an operand where the kernel allows it (Lookup, Add, Softmax; the addend of
+// a convolution unless it is also its input) and no later call reads that operand. Inputs of the
+// delegate are never overwritten. A result that is an output of the delegate may share its buffer
 // in the same way. Linear in the number of calls.
 MemoryPlan plan_memory(const LoweredGraph& graph);
 

@@ -1,4 +1,5 @@
-// When constants are copied: beside which calls, and what that costs on the program's timeline.
+// Schedules the copies of constants from flash to SRAM: beside which call each one runs, and the
+// resulting timeline of the program.
 #pragma once
 
 #include <span>
@@ -9,6 +10,7 @@
 
 namespace dtr::neutron {
 
+// In Schedule::start: the call has no constants.
 constexpr uint32_t kNoCopy = UINT32_MAX;
 
 struct Schedule {
@@ -17,19 +19,19 @@ struct Schedule {
   std::vector<uint32_t> start;
 };
 
-// docs/npu.md 3: the host starts copies and calls in turn, a call blocks it, copies run beside one
-// after the other.
+// The timeline of docs/npu.md 3: the host starts copies and calls in turn and waits for each call
+// to end; copies run concurrently with calls, one after the other.
 struct Timeline {
   uint64_t total = 0, busy = 0, host = 0, stall = 0;  // cycles
-  std::vector<uint64_t> stalls;                       // by call: waiting for its constants
+  std::vector<uint64_t> stalls;  // by call: cycles that it waits for its constants
 };
 Timeline simulate(const npu::Target& target, std::span<const Call> calls, const Schedule& schedule);
 
-// Copies start as late as they can without making any call wait longer than if all copies ran back
-// to back from the beginning, which is the least that is possible; later where SRAM has no room
-// yet. `live_bytes`: SRAM in use at each call without staging. Error: kMemoryExceeded if the
-// constants of one call do not fit beside its operands. Linear in calls times the calls that a copy
-// is ahead.
+// Starts each copy as late as possible without delaying any call beyond the minimum, which is
+// reached if all copies run back to back from the start; later still if SRAM has no room yet.
+// `live_bytes`: SRAM in use at each call, without staging. Error: kMemoryExceeded if the constants
+// of one call do not fit beside its operands. Linear in the calls times the distance between a copy
+// and its call.
 Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls,
                              std::span<const uint64_t> live_bytes);
 

@@ -1,6 +1,6 @@
-// Output channels are computed in groups that do not depend on each other, and parameters and
-// weights lie group by group: a part of a call is a slice of its constants, and writes its channels
-// where they lie in the result.
+// Splits calls by output channels. Groups of channels are independent, and parameters and weights
+// are stored group by group: a part of a call uses a slice of its constants and writes its channels
+// in place in the result.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// The arguments that convolutions of all kinds have in common.
+// The arguments common to all convolutions.
 #pragma once
 
 #include "device/runtime/kernels/cortex_m/image.h"

@@ -1,4 +1,4 @@
-// Depthwise convolution: what its forms for different cores share.
+// Depthwise convolution: shared by its variants for different cores.
 #pragma once
 
 #include "device/runtime/kernels/cortex_m/convolution_arguments.h"

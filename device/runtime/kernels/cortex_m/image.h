@@ -1,5 +1,4 @@
-// Images in channels-last order, windows over them, and what the kernels with parameters per output
-// channel share.
+// Channels-last images, windows over them, and parameters per output channel.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +33,8 @@ struct Axis {
   int32_t in = 1, out = 1, kernel = 1, stride = 1, padding = 0, dilation = 1;
 
   bool good() const;
-  // No position of a tap, of padding or behind the end of the input either, is further from 0.
+  // The largest distance from 0 of a position that a tap reads, also in padding or beyond the
+  // input.
   int64_t reach() const {
     return int64_t{out} * stride + int64_t{kernel} * dilation + std::max(in, padding);
   }
@@ -59,7 +59,7 @@ struct Axis {
   }
 };
 
-// Whether both are good and the offset in bytes of every tap of a window over `in` fits 32 bits.
+// True if both axes are valid and the byte offset of every tap of a window over `in` fits 32 bits.
 bool good_axes(const Image& in, const Axis& h, const Axis& w);
 
 // Entry `index` of a list of two entries, or of one for both axes; −1 if it does not fit 16 bits.
@@ -81,14 +81,13 @@ struct Channels {
 bool read_channels(const Tensor& multipliers, const Tensor& shifts, const Tensor* bias,
                    int32_t count, Channels* channels);
 
-// Zero point and range of a result; false if they are no int8.
+// Reads zero point and range of a result; false if they are not int8.
 bool read_finish(int64_t zero_point, int64_t low, int64_t high, Finish* finish);
 inline bool is_code(int64_t zero_point) { return zero_point >= -128 && zero_point <= 127; }
 // An offset −zero_point of an int8 operand.
 inline bool good_offset(int64_t offset) { return offset >= -127 && offset <= 128; }
 
-// A scratch operand of as many bytes as bytes_for(core) says for one of the cores whose programs
-// run here.
+// True for a scratch operand with the size bytes_for(core) of a core whose programs run here.
 template <class Bytes>
 bool is_scratch_of_core(const Tensor& tensor, Bytes bytes_for) {
   return std::ranges::any_of(

@@ -1,8 +1,8 @@
 // Kernels on int8 tensors for a Cortex-M, to TFLite's integer specification. Names `cortex_m::…`,
-// argument order and results are those of ExecuTorch's Cortex-M operators; what it has no operator
-// for is `deuteron::…`. Convolutions and pools take channels-last images, the others any dimension
-// order unless they say so. A scratch operand has exactly the size of
-// device/numerics/cortex_m_scratch.h, or the kernel refuses.
+// argument order and results are those of ExecuTorch's Cortex-M operators; kernels without a
+// counterpart there are `deuteron::…`. Convolutions and pools take channels-last images, the others
+// any dimension order unless stated otherwise. A scratch operand must have exactly the size of
+// device/numerics/cortex_m_scratch.h.
 #pragma once
 
 #include "device/runtime/kernel.h"

@@ -1,4 +1,4 @@
-// `Loops`: the inner loops of the core that is compiled for, and what follows from them.
+// Selects `Loops`, the inner loops for the core of this build.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace dtr::runtime::cortex_m {
 
-// Programs for these cores run: scratch has the size that one of them wants. DTR_DSP_LOOPS: on a
-// host, those of the DSP extension on its stand-ins, for tests.
+// The cores whose programs run here: scratch must have the size for one of them. DTR_DSP_LOOPS: on
+// a host, the loops of the DSP extension with emulated instructions, for tests.
 #if defined(__ARM_FEATURE_MVE)
 using Loops = MveLoops;
 inline constexpr std::array kCores{dtr::cortex_m::Core::kMve};

@@ -1,7 +1,6 @@
 // The loops of cores with Helium, the M-profile vector extension (Cortex-M55, M85): sixteen
 // products an instruction, on int8 as it lies in memory. Offsets are products with the sums of
-// weights. Loops whose last turn is a part of a vector are those of the core, which g++ does not
-// make by itself.
+// weights. Uses the core's tail-predicated loops (DLSTP/LETP), which g++ 12 does not generate.
 #pragma once
 
 #include "device/runtime/kernels/cortex_m/loops_portable.h"

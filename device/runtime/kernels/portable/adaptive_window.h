@@ -1,12 +1,12 @@
-// What the adaptive pools share: output o of an axis covers the inputs from ⌊o · in / out⌋ to
-// before ⌈(o + 1) · in / out⌉.
+// Shared by the adaptive pools: output o of an axis covers the inputs from ⌊o · in / out⌋ to before
+// ⌈(o + 1) · in / out⌉.
 #pragma once
 
 #include "device/runtime/kernels/portable/pool.h"
 
 namespace dtr::runtime::portable {
 
-// False if ranks or extents do not fit together.
+// Returns false if ranks or extents do not match.
 inline bool make_adaptive_pool(const Tensor& in, const Tensor& out, std::span<const int64_t> size,
                                Pool* pool) {
   if ((in.rank != 3 && in.rank != 4) || out.rank != in.rank || size.size() != 2) return false;

@@ -67,9 +67,9 @@ void for_each_offset(std::span<const int32_t> sizes, Visit visit, const S&... st
   }
 }
 
-// The loops over two tensors that are walked together: dimensions of the result in the order of its
-// memory, those that are neighbours on both sides taken as one. The innermost is a run: dense on
-// both sides, or the longest.
+// Loops over two tensors at once: dimensions of the result in its memory order, with dimensions
+// that are contiguous in both tensors merged. The innermost loop is a run: contiguous in both, or
+// the longest.
 struct CopyLoops {
   int32_t sizes[kMaxRank];
   Strides in, out;
@@ -219,8 +219,7 @@ Error for_element_type(ScalarType dtype, F f) {
   }
 }
 
-// Copies elements of `bytes` each, whatever they mean: out[to] = in[from] for all indices of
-// `sizes`.
+// Copies elements of `bytes` bytes of any type: out[to] = in[from] for all indices of `sizes`.
 inline Error move_elements(const std::byte* in, const Strides& in_strides, std::byte* out,
                            const Strides& out_strides, std::span<const int32_t> sizes,
                            size_t bytes) {

@@ -1,6 +1,6 @@
-// The portable kernels: plain C++ for what stays off the NPU. Names, argument order and results are
-// those of ExecuTorch's operators; every kernel takes tensors in any dimension order. One file an
-// operator, but for functions of one tensor, which share unary.cpp.
+// The portable kernels: plain C++ for operators that do not run on the NPU. Names, argument order
+// and results are those of ExecuTorch's operators; every kernel takes tensors in any dimension
+// order. There is a file for each operator; functions of one tensor share unary.cpp.
 #pragma once
 
 #include "device/runtime/kernel.h"

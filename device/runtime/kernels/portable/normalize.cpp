@@ -53,7 +53,7 @@ const float* values_of(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->values<float>();
 }
 
-// Over the last dimensions; `mean` and `rstd` null: not asked for.
+// Over the last dimensions; `mean` and `rstd` may be null.
 Error normalize_last(const Tensor& in, std::span<const int64_t> shape, const Tensor* weight,
                      const Tensor* bias, float eps, bool center, const Tensor& out,
                      const Tensor* mean, const Tensor* rstd) {

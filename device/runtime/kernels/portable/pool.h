@@ -1,4 +1,4 @@
-// What the two pools share: operands [C, H, W] or [N, C, H, W] and the window.
+// Shared by the two pools: operands [C, H, W] or [N, C, H, W] and the window.
 #pragma once
 
 #include "device/runtime/kernels/portable/window.h"
@@ -24,7 +24,7 @@ inline Image pool_image(const Tensor& tensor) {
           .column_stride = strides.of[2]};
 }
 
-// False if ranks, extents or parameters do not fit together.
+// Returns false if ranks, extents or parameters do not match.
 inline bool make_pool(const Tensor& in, const Tensor& out, std::span<const int64_t> kernel,
                       std::span<const int64_t> stride, std::span<const int64_t> padding,
                       std::span<const int64_t> dilation, bool ceil, Pool* pool) {

@@ -28,8 +28,8 @@ class Quantizer {
   float low_, high_;  // bounds before the zero point is added
 };
 
-// Whether scale and range make sense for integers of type T, so that Quantizer's arithmetic stays
-// in range.
+// True if scale and range are valid for integers of type T, so that Quantizer's arithmetic does not
+// overflow.
 template <class T>
 bool quantization_fits(double scale, int64_t zero_point, int64_t qmin, int64_t qmax) {
   constexpr auto kLow = int64_t{std::numeric_limits<T>::min()};

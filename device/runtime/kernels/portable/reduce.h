@@ -1,5 +1,4 @@
-// What reductions over dimensions share: the dimensions `dims`, all of them if the list is empty or
-// none.
+// Shared by reductions over dimensions `dims`; an empty or absent list means all dimensions.
 #pragma once
 
 #include <limits>
@@ -10,12 +9,12 @@ namespace dtr::runtime::portable {
 
 struct Reduction {
   int32_t outer[kMaxRank];  // by dimension of the input: its extent, or 1 where it is reduced
-  int32_t inner[kMaxRank];  // the other way round
+  int32_t inner[kMaxRank];  // by dimension of the input: 1, or its extent if it is reduced
   int64_t count = 1;        // elements that are reduced to one
   Strides in_strides, out_strides;
 };
 
-// False if dimensions or shapes do not fit together.
+// Returns false if dimensions or shapes do not match.
 inline bool make_reduction(const Tensor& in, std::span<const int64_t> dims, bool keepdim,
                            const Tensor& out, Reduction* reduction) {
   bool reduced[kMaxRank] = {};

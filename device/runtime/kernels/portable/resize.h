@@ -1,4 +1,4 @@
-// What the resizing kernels share: which inputs an output position reads. Positions are computed in
+// Shared by the resizing kernels: which inputs an output position reads. Positions are computed in
 // float as PyTorch does.
 #pragma once
 
@@ -49,7 +49,7 @@ inline ResizeAxis resize_axis(int32_t in, int32_t out, double factor, bool align
 struct ResizeTo {
   std::span<const int64_t> size;
   double factor_h = 0, factor_w = 0;
-  bool by_factors = false;  // the size follows from them
+  bool by_factors = false;  // the size follows from the factors
 };
 
 // Arguments (…, output_size, …, scales_h, scales_w, …).
@@ -57,7 +57,7 @@ inline ResizeTo resize_to_size(Arguments& arguments, size_t size, size_t first_f
   return {arguments.ints(size), arguments.number_or(first_factor, 0),
           arguments.number_or(first_factor + 1, 0)};
 }
-// Arguments of the overload `vec`: either output_size or scale_factors is there.
+// Arguments of the overload `vec`, which has either output_size or scale_factors.
 inline ResizeTo resize_to_either(Arguments& arguments, size_t size, size_t factors) {
   if (arguments.is_none(factors)) return {arguments.ints(size)};
   const auto list = arguments.doubles(factors);

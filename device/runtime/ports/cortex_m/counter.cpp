@@ -22,7 +22,7 @@ uint64_t ticks() {
   }
 }
 
-// Waits for the next edge; says after how many turns of a loop of four instructions.
+// Waits for the next edge; returns the iterations of a loop of four instructions until then.
 uint32_t wait_for_edge() {
   uint32_t turns = 0, first = at(kCurrent), now = 0;
   asm volatile(

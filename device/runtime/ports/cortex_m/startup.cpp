@@ -1,5 +1,5 @@
 // From reset to main on a Cortex-M33 or M55: vectors, memory, floating point, a limit of the stack.
-// Faults end the program with a message: one that hangs tells nobody anything.
+// Faults end the program with a message instead of hanging.
 #include <cstdint>
 #include <cstring>
 
