@@ -1,4 +1,5 @@
-# What every target of the project shares: language, warnings, sanitizers, and the one function that adds a library.
+# What every target of the project shares: language, warnings, sanitizers, and the one function that
+# adds a library.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -7,20 +8,26 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_program(DTR_CCACHE ccache)
 if(DTR_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_IGNOREOPTIONS=-ffile-prefix-map=* ${DTR_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_IGNOREOPTIONS=-ffile-prefix-map=*
+      ${DTR_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 # Everything a target is compiled with; PUBLIC so that tests see the same language.
 add_library(dtr_options INTERFACE)
 target_include_directories(dtr_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(dtr_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
-                                             $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffp-contract=off
+target_compile_options(dtr_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    -Wno-sign-conversion $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+                                             $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
+                                             -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.
+                                             -ffp-contract=off
                                              -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # False alarms on std::string and std::variant in g++ 12.
-  target_compile_options(dtr_options INTERFACE -Wno-array-bounds -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow)
+  target_compile_options(dtr_options INTERFACE -Wno-array-bounds -Wno-maybe-uninitialized
+      -Wno-restrict -Wno-stringop-overflow)
 endif()
 if(DTR_WARNINGS_AS_ERRORS)
   target_compile_options(dtr_options INTERFACE -Werror)
@@ -31,19 +38,23 @@ endif()
 if(DTR_SANITIZE)
   # `undefined` does not include conversions of floats that the integer type cannot hold.
   string(REPLACE undefined undefined,float-cast-overflow sanitizers ${DTR_SANITIZE})
-  target_compile_options(dtr_options INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(dtr_options INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all
+      -fno-omit-frame-pointer)
   target_link_options(dtr_options INTERFACE -fsanitize=${sanitizers})
 endif()
 
-# Reading the same library headers is most of a source's compile time: they are read once. Only headers that never change with the project,
-# so that no edit rebuilds everything; a library with other language flags (freestanding) goes without.
+# Reading the same library headers is most of a source's compile time: they are read once. Only
+# headers that never change with the project, so that no edit rebuilds everything; a library with
+# other language flags (freestanding) goes without.
 if(NOT CMAKE_CROSSCOMPILING)
   find_package(fmt REQUIRED)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "")
   add_library(dtr_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
   target_link_libraries(dtr_precompiled PRIVATE dtr_options fmt::fmt)
-  set(DTR_PRECOMPILED_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <map> <memory> <numeric> <optional>
-      <random> <span> <string> <string_view> <unordered_map> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
+  set(DTR_PRECOMPILED_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <map>
+      <memory> <numeric> <optional>
+      <random> <span> <string> <string_view> <unordered_map> <variant> <vector> <fmt/format.h>
+      <tl/expected.hpp>)
   target_precompile_headers(dtr_precompiled PRIVATE ${DTR_PRECOMPILED_HEADERS})
 endif()
 
@@ -61,7 +72,8 @@ function(dtr_library name)
   dtr_precompile(dtr_${name})
 endfunction()
 
-# dtr_freestanding_library: as dtr_library, for code that also runs on the device: no exceptions, no RTTI, no thread-safe statics.
+# dtr_freestanding_library: as dtr_library, for code that also runs on the device: no exceptions, no
+# RTTI, no thread-safe statics.
 function(dtr_freestanding_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(dtr_${name} STATIC ${ARG_SOURCES})
@@ -69,23 +81,28 @@ function(dtr_freestanding_library name)
   target_compile_options(dtr_${name} PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
 endfunction()
 
-# dtr_test(NAME SOURCES …  DEPENDS …): GoogleTest program `test_NAME`, registered with ctest as one test a program.
+# dtr_test(NAME SOURCES …  DEPENDS …): GoogleTest program `test_NAME`, registered with ctest as one
+# test a program.
 function(dtr_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
-  target_link_libraries(test_${name} PRIVATE dtr_options ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
+  target_link_libraries(test_${name} PRIVATE dtr_options ${ARG_DEPENDS} GTest::gtest
+      GTest::gtest_main)
   dtr_precompile(test_${name})
   add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT "DEUTERON_SOURCE=${CMAKE_SOURCE_DIR};DEUTERON_SHARED=${DTR_SHARED}" TIMEOUT 900)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT
+      "DEUTERON_SOURCE=${CMAKE_SOURCE_DIR};DEUTERON_SHARED=${DTR_SHARED}" TIMEOUT 900)
 endfunction()
 
-# dtr_schema(NAME x.fbs): generates x_generated.h with flatc into ${CMAKE_BINARY_DIR}/generated/<folder>, target `dtr_schema_NAME`.
+# dtr_schema(NAME x.fbs): generates x_generated.h with flatc into
+# ${CMAKE_BINARY_DIR}/generated/<folder>, target `dtr_schema_NAME`.
 function(dtr_schema name schema)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   get_filename_component(stem ${schema} NAME_WE)
   set(out ${CMAKE_BINARY_DIR}/generated/${folder}/${stem}_generated.h)
   add_custom_command(OUTPUT ${out}
-    COMMAND ${FLATC} --cpp --scoped-enums -o ${CMAKE_BINARY_DIR}/generated/${folder} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
+    COMMAND ${FLATC} --cpp --scoped-enums -o ${CMAKE_BINARY_DIR}/generated/${folder}
+        ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${schema} COMMENT "flatc ${schema}")
   add_custom_target(dtr_schema_${name}_header DEPENDS ${out})
   add_library(dtr_schema_${name} INTERFACE)
@@ -93,10 +110,12 @@ function(dtr_schema name schema)
   add_dependencies(dtr_schema_${name} dtr_schema_${name}_header)
 endfunction()
 
-# dtr_fuzz(NAME SOURCES fuzz_x.cpp SEEDS … [DEPENDS …] [REGRESSIONS …] [ITERATIONS 5000]): a source with LLVMFuzzerTestOneInput becomes
-# `fuzz_NAME`. ctest runs it on seeded mutations of the seed files (test/fuzz/seeded_main.cpp) and on the regressions: files, all those of
-# REGRESSIONS and of test/fuzz/regressions/NAME. With DTR_FUZZ it is linked with libFuzzer instead, and scripts/fuzz, for which NAME.seeds and
-# NAME.regressions in the build folder list both, runs it for as long as one likes.
+# dtr_fuzz(NAME SOURCES fuzz_x.cpp SEEDS … [DEPENDS …] [REGRESSIONS …] [ITERATIONS 5000]): a source
+# with LLVMFuzzerTestOneInput becomes `fuzz_NAME`. ctest runs it on seeded mutations of the seed
+# files (test/fuzz/seeded_main.cpp) and on the regressions: files, all those of REGRESSIONS and of
+# test/fuzz/regressions/NAME. With DTR_FUZZ it is linked with libFuzzer instead, and scripts/fuzz,
+# for which NAME.seeds and NAME.regressions in the build folder list both, runs it for as long as
+# one likes.
 function(dtr_fuzz name)
   cmake_parse_arguments(ARG "" "ITERATIONS" "SOURCES;SEEDS;DEPENDS;REGRESSIONS" ${ARGN})
   if(NOT ARG_ITERATIONS)
@@ -119,7 +138,8 @@ function(dtr_fuzz name)
       file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.${extension} CONTENT "${lines}\n")
     endforeach()
     list(TRANSFORM ARG_REGRESSIONS PREPEND "--regressions;")
-    add_test(NAME fuzz_${name} COMMAND fuzz_${name} --iterations ${ARG_ITERATIONS} --seconds 100 ${ARG_REGRESSIONS} ${ARG_SEEDS})
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} --iterations ${ARG_ITERATIONS} --seconds 100
+        ${ARG_REGRESSIONS} ${ARG_SEEDS})
     set_tests_properties(fuzz_${name} PROPERTIES TIMEOUT 300)
   endif()
 endfunction()

@@ -1,5 +1,5 @@
-# dtr_embed(TARGET HEADER folder/name.h PATHS path… FILES file…): `std::span<const EmbeddedFile> dtr::name()`, which HEADER declares, with
-# each FILE under its PATH.
+# dtr_embed(TARGET HEADER folder/name.h PATHS path… FILES file…): `std::span<const EmbeddedFile>
+# dtr::name()`, which HEADER declares, with each FILE under its PATH.
 function(dtr_embed target)
   cmake_parse_arguments(ARG "" "HEADER" "PATHS;FILES" ${ARGN})
   get_filename_component(name ${ARG_HEADER} NAME_WE)
@@ -14,10 +14,12 @@ function(dtr_embed target)
     string(APPEND rows "      {\"${path}\", {${symbol}, ${symbol}_end}},\n")
     math(EXPR index "${index} + 1")
   endforeach()
-  string(APPEND code "    \".text\\n\");\n\n${declarations}\nnamespace dtr {\n\nstd::span<const EmbeddedFile> ${name}() {\n"
+  string(APPEND code
+  "    \".text\\n\");\n\n${declarations}\nnamespace dtr {\n\nstd::span<const EmbeddedFile> ${name}() {\n"
          "  static const EmbeddedFile kFiles[] = {\n${rows}  };\n  return kFiles;\n}\n\n}  // namespace dtr\n")
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   file(GENERATE OUTPUT ${source} CONTENT "${code}")
-  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${ARG_FILES}" SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${ARG_FILES}"
+      SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${target} PRIVATE ${source})
 endfunction()
