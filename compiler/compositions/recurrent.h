@@ -20,12 +20,14 @@ struct CellState {
   ValueId hidden, cell;
 };
 
-// The state after one step for x of [N, I].
+// The state after one step for x of [N, I]. Errors of these: those of GraphBuilder::emit, for
+// weights that do not fit.
 Result<CellState> recurrent_cell(GraphBuilder& builder, Cell cell, ValueId x,
                                  const CellState& state, const CellWeights& weights);
 
 // A layer in one direction over x of [T, N, I]: all hidden states [T, N, H or P] in the order of x,
 // and the state after the last step taken. The products with x are one linear layer for all steps.
+// Errors: the same.
 struct Recurrence {
   ValueId states;
   CellState last;

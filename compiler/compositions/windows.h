@@ -6,7 +6,8 @@
 
 namespace dtr::compositions {
 
-// Windows of `size` elements, `step` apart, along `dim`; they become the last dimension.
+// Windows of `size` elements, `step` apart, along `dim`; they become the last dimension. Errors:
+// those of GraphBuilder::emit, for extents that do not fit.
 Result<ValueId> windows_along(GraphBuilder& builder, ValueId x, int64_t dim, int64_t size,
                               int64_t step);
 
@@ -14,14 +15,15 @@ Result<ValueId> windows_along(GraphBuilder& builder, ValueId x, int64_t dim, int
 struct Blocks {
   Ints kernel, dilation, padding, stride;
 };
-// The windows of an image (N, C, H, W) as columns (N, C · window, windows).
+// The windows of an image (N, C, H, W) as columns (N, C · window, windows). Errors: the
+// same.
 Result<ValueId> image_to_columns(GraphBuilder& builder, ValueId x, const Blocks& blocks);
-// The columns added up to an image of `size` (H, W).
+// The columns added up to an image of `size` (H, W). Errors: the same.
 Result<ValueId> columns_to_image(GraphBuilder& builder, ValueId x, const Ints& size,
                                  const Blocks& blocks);
 
 // A convolution over (N, C, D, H, W), each argument with three entries, as one over two dimensions:
-// the kernel's depth is made channels.
+// the kernel's depth is made channels. Errors: the same.
 struct Convolution3d {
   ValueId weight, bias;
   Ints stride, padding, dilation;

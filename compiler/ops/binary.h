@@ -10,8 +10,8 @@
 
 namespace dtr::ops {
 
-// Both operands float, both int8 quantized per tensor, or both plain integers of one dtype where
-// the op takes them; shapes that broadcast.
+// Checks that both operands are float, both int8 quantized per tensor, or both plain integers of
+// one dtype where the op takes them, and that their shapes broadcast. Error: kIrInvalid.
 Result<void> verify_binary(const OpView& view);
 std::vector<Type> infer_binary(const OpView& view);
 

@@ -27,9 +27,9 @@ tl::unexpected<Diagnostic> broken(const OpView& view, std::string_view reason);
 // True if the type has one positive finite scale and one zero point inside [qmin, qmax].
 bool per_tensor(const Type& type);
 
-// Operand `index` takes part in arithmetic: floating point, int8 quantized per tensor, or a plain
-// integer or bool where the op has the trait kOnIntegers. If the results are known, the first one
-// is of the same kind.
+// Checks that operand `index` is floating point, int8 quantized per tensor, or a plain integer or
+// bool where the op has the trait kOnIntegers, and so is the first result once results are known.
+// Errors of this and the checks below: kIrInvalid, with the violated rule.
 Result<void> check_activation(const OpView& view, size_t index = 0);
 // check_activation of operand 0: `verify` of elementwise ops of one operand.
 Result<void> verify_activation(const OpView& view);

@@ -71,7 +71,7 @@ void reduce_numbers_to_extreme(const OpView& view, std::span<const TensorView> o
 // Sums of plain integers or bools, in int64.
 void sum_integers(const OpView& view, const TensorView& operand, const TensorView& result);
 
-// There is an element to begin with, and the result has the operand's quantization.
+// Checks that the operand is not empty and the result has its quantization. Error: kIrInvalid.
 Result<void> verify_extreme(const OpView& view);
 template <bool kGreatest>
 constexpr OpDef extreme_op(std::string_view name, std::string_view summary) {

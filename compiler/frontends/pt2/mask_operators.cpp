@@ -1,6 +1,6 @@
-// Operators that combine and apply masks. Masks of models mostly are known: they are combined and
-// cut when the model is read, and a selection of floats by a known mask is a product and a sum with
-// constants. A mask that is computed chooses while the model runs.
+// Operators that combine and apply masks. Most masks are known at compile time: they are combined
+// and sliced when the model is read, and a selection of floats by a known mask becomes a product
+// and a sum with constants. A computed mask selects while the program runs.
 #include <fmt/format.h>
 
 #include <algorithm>

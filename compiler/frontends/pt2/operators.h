@@ -68,7 +68,7 @@ class NodeImport : public GraphBuilder {
   std::optional<DType> stated_dtype() const;
   // What is computed from constants alone, as a constant; any other value as it is.
   ValueId known(ValueId value);
-  // The same numbers in another dtype.
+  // The same numbers in another dtype. Errors of this and the next three: those of emit.
   Result<ValueId> cast(ValueId value, DType dtype);
   // Both in the dtype in which PyTorch computes with them. `pair` reads them from arguments, of
   // which one may be a number.
