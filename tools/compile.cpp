@@ -66,9 +66,8 @@ void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions&
           "Inputs and outputs of the program: float, or int8 without quantize and dequantize")
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();
-  CLI::Option* no_check =
-      verb->add_flag("!--no-check", o.check,
-                     "Do not run the program on one sample and compare it with the float model");
+  CLI::Option* no_check = verb->add_flag(
+      "!--no-check", o.check, "Do not run the program on samples and compare it with the model");
   verb->add_option("--min-sqnr", o.min_sqnr,
                    "Refuse the program if an output has fewer dB than this in that comparison "
                    "(-99: accept any)")

@@ -21,8 +21,12 @@ std::string flash_text(const TargetDescription& target) {
 }
 // What stands behind a time of the NPU, if published runs resemble the program.
 std::string error_text(const TargetDescription& target) {
-  return target.published.empty() ? "unknown"
-                                  : fmt::format("±{} %", target.published.front().error_percent);
+  if (!has_npu(target)) return "by kernel";
+  if (target.published.empty()) return "unknown";
+  const PublishedRuns& runs = target.published.front();
+  if (runs.error_percent == 0) return "two published runs, no band";
+  return fmt::format("±{} % where published runs resemble it (--schedule nxp-like), else unknown",
+                     runs.error_percent);
 }
 
 struct TargetsOptions {

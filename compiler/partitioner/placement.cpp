@@ -8,6 +8,7 @@
 #include "compiler/partitioner/float_fallback.h"
 #include "compiler/partitioner/partition.h"
 #include "compiler/support/encode.h"
+#include "compiler/support/text.h"
 
 namespace dtr {
 namespace {
@@ -331,10 +332,10 @@ class Placer {
     const std::string limit =
         "an operator beside one on the CPU is handed over if that saves cycles";
     const std::string value = fmt::format(
-        "{} would take about {} cycles with the hand-over, {} on the CPU",
-        partition.ops.size() == 1 ? std::string("this one")
-                                  : fmt::format("this one and {} more", partition.ops.size() - 1),
-        on_delegate, on_host);
+        "moving {} to the NPU costs {} cycles including the call; the CPU needs {}",
+        partition.ops.size() == 1 ? std::string("this operator")
+                                  : fmt::format("these {} operators", partition.ops.size()),
+        with_thousands(on_delegate), with_thousands(on_host));
     return Reason{
         .refusal = {"costs-more", fmt::format("{}; {}", limit, value),
                     "force it with --force-on, or bring its neighbour to the NPU", limit, value},

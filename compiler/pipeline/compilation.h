@@ -73,6 +73,8 @@ struct Compilation {
   // The samples of the caller, or those that were read.
   const Samples* bound_samples = nullptr;
   std::optional<Samples> own_samples;
+  bool samples_are_noise = false;  // asked for by name: the ranges of a model that was calibrated
+                                   // on them fit no real input
 };
 
 }  // namespace dtr

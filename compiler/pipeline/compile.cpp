@@ -160,8 +160,9 @@ class Compiler {
     if (const auto* bind = std::get_if<SampleBinding>(&settings_.samples)) {
       DTR_ASSIGN(c_.own_samples, (*bind)(graph()));
     }
-    if (const auto* noise = std::get_if<NoiseSamples>(&settings_.samples))
-      c_.own_samples = Samples::random(graph(), noise->count);
+    const auto* noise = std::get_if<NoiseSamples>(&settings_.samples);
+    c_.samples_are_noise = noise != nullptr;
+    if (noise != nullptr) c_.own_samples = Samples::random(graph(), noise->count);
     if (const auto* file = std::get_if<SampleFile>(&settings_.samples)) {
       DTR_ASSIGN(c_.own_samples, Samples::read(graph(), file->path));
     }
@@ -381,9 +382,10 @@ Result<void> check_model(const Module& module, const TargetDescription& target) 
                   std::move(place));
     if (value.type.elements() > static_cast<int64_t>(target.memory.sram_bytes))
       return fail(DiagnosticId::kMemoryExceeded,
-                  fmt::format("`{}` of shape {} has {} elements; {} has {} bytes of SRAM",
-                              value.name, to_string(value.type.shape), value.type.elements(),
-                              target.name, target.memory.sram_bytes),
+                  fmt::format("`{}` of shape {} needs {} bytes in int8; {} has {} bytes of SRAM",
+                              value.name, to_string(value.type.shape),
+                              with_thousands(static_cast<uint64_t>(value.type.elements())),
+                              target.name, with_thousands(target.memory.sram_bytes)),
                   "use a smaller input", std::move(place));
     return {};
   };

@@ -31,6 +31,17 @@ RefusalRow row_of(const Module& module, const Graph& graph, OpId op, const Reaso
                              : 0};
 }
 
+// The most that all of them together would save. A program without a call of the NPU needs one for
+// them; else the calls that there are might take them.
+uint64_t cycles_saved(const CompileReport& report) {
+  uint64_t sum = 0;
+  for (const RefusalRow& row : report.refusals) sum += row.cycles_lost;
+  const TargetDescription* target = find_target(report.target);
+  const uint64_t call =
+      report.partitions == 0 && target != nullptr ? target->npu.call_host_cycles : 0;
+  return sum > call ? sum - call : 0;
+}
+
 }  // namespace
 
 std::vector<RefusalRow> refusal_rows(const Compilation& compilation) {
@@ -97,20 +108,20 @@ std::vector<TransposeRow> transpose_rows(const Compilation& compilation) {
 std::string refusals_text(const CompileReport& report) {
   if (report.refusals.empty()) return {};
   size_t name_width = 8, op_width = 8, module_width = 6;
-  uint64_t lost = 0;
   for (const RefusalRow& row : report.refusals) {
     name_width =
         std::clamp<size_t>(row.name.size() + (row.because_of.empty() ? 0 : 2), name_width, 30);
     op_width = std::clamp<size_t>(row.op.size(), op_width, 24);
     module_width = std::clamp<size_t>(row.module_path.size(), module_width, 26);
-    lost += row.cycles_lost;
   }
   std::string text = terminal_format(
-      "\nNot on the NPU: {} operator{}, about {} cycles lost (docs/placement.md)\n",
-      report.refusals.size(), report.refusals.size() == 1 ? "" : "s", with_thousands(lost));
+      "\nNot on the NPU: {} operator{}; there they would save at most {} cycles "
+      "(docs/placement.md)\n",
+      report.refusals.size(), report.refusals.size() == 1 ? "" : "s",
+      with_thousands(cycles_saved(report)));
   text +=
-      terminal_format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", "cycles lost", "MACs",
-                      "operator", name_width, "kind", op_width, "module", module_width, "source");
+      terminal_format("{:>12}  {:>12}  {:<{}}  {:<{}}  {:<{}}  {}\n", "saves ≤", "MACs", "operator",
+                      name_width, "kind", op_width, "module", module_width, "source");
   const std::string indent(28, ' ');
   for (const RefusalRow& row : report.refusals) {
     const std::string name = row.because_of.empty() ? row.name : "+ " + row.name;
@@ -175,12 +186,10 @@ std::string transposes_json(const CompileReport& report) {
 }
 
 std::string placement_json(const CompileReport& report) {
-  uint64_t lost = 0;
-  for (const RefusalRow& row : report.refusals) lost += row.cycles_lost;
   return fmt::format(
       "{{\n  \"version\": 1, \"model\": {}, \"target\": {}, \"partitions\": {}, \"cycles_lost\": "
       "{},\n{},\n{}\n}}\n",
-      json_quote(report.model), json_quote(report.target), report.partitions, lost,
+      json_quote(report.model), json_quote(report.target), report.partitions, cycles_saved(report),
       refusals_json(report), transposes_json(report));
 }
 

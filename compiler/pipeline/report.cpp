@@ -71,7 +71,7 @@ void fill_check(const CheckFigures& check, CompileReport& report) {
   report.npu_host_cycles = check.npu_host_cycles;
   report.npu_stall_cycles = check.npu_stall_cycles;
   report.npu_total_cycles = check.npu_total_cycles;
-  report.check_sqnr_db = check.sqnr_db;
+  report.check = check.outputs;
   report.checked = true;
 }
 
@@ -79,7 +79,32 @@ std::string percent_or_null(std::optional<uint32_t> percent) {
   return percent ? fmt::to_string(*percent) : "null";
 }
 
+std::string_view reference_of(const OutputCheck& check) {
+  return check.came_quantized ? "quantized model" : "float model";
+}
+
 }  // namespace
+
+std::string to_text(const OutputCheck& check) {
+  const std::string samples =
+      fmt::format("{}{}{}", check.samples, check.on_noise ? " sample" : " calibration sample",
+                  check.samples == 1 ? "" : "s") +
+      (check.on_noise ? " of noise" : "");
+  if (check.came_quantized && check.equal)
+    return fmt::format("equals the quantized model on {}", samples);
+  std::string text = fmt::format("{} against the {}: ", check.is_int8 ? "int8 program" : "program",
+                                 reference_of(check));
+  if (check.equal) {
+    text += fmt::format("no difference on {}", samples);
+  } else {
+    text += check.sqnr_db >= 99 ? std::string("99 dB or more")
+                                : fmt::format("{:.1f} dB", check.sqnr_db);
+    text += check.samples == 1 ? " on " + samples : ", the worst of " + samples;
+  }
+  if (check.came_quantized || !check.is_int8) return text;
+  if (check.calibrated_on_noise) return text + "; says nothing of accuracy: calibrated on noise";
+  return text + (check.on_noise ? "; says nothing of accuracy" : "; accuracy: `deuteron eval`");
+}
 
 SramUse sram_use(const Compilation& compilation) {
   const MemoryMap& map = compilation.memory;
@@ -173,7 +198,14 @@ std::string to_json(const CompileReport& report) {
       "  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": "
       "{},\n",
       name(report.constants), report.flash_bytes, report.external_bytes, report.program_bytes);
-  if (report.checked) text += fmt::format("  \"check_sqnr_db\": {:.2f},\n", report.check_sqnr_db);
+  if (report.checked) {
+    const OutputCheck& check = report.check;
+    text += fmt::format(
+        "  \"check_sqnr_db\": {:.2f}, \"check_equal\": {}, \"check_reference\": \"{}\", "
+        "\"check_data\": \"{}\", \"check_samples\": {}, \"calibrated_on_noise\": {},\n",
+        check.sqnr_db, check.equal, reference_of(check), check.on_noise ? "noise" : "calibration",
+        check.samples, check.calibrated_on_noise);
+  }
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {
     const OperatorRow& row = report.operators[i];
@@ -231,17 +263,23 @@ std::string to_text(const CompileReport& report) {
         report.npu_calls, report.partitions, report.partitions == 1 ? "" : "s",
         with_thousands(report.npu_busy_cycles), with_thousands(report.npu_host_cycles),
         with_thousands(report.npu_stall_cycles));
-  text += fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n",
-                      report.has_npu ? "" : "\n", report.cpu_calls,
-                      report.cpu_calls == 1 ? "" : "s", with_thousands(report.cpu_cycles));
+  if (report.cpu_calls > 0)
+    text +=
+        fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n",
+                    report.has_npu ? "" : "\n", report.cpu_calls, report.cpu_calls == 1 ? "" : "s",
+                    with_thousands(report.cpu_cycles));
+  else if (!report.has_npu)
+    text += '\n';
   if (!report.has_npu || report.checked) {
     const uint64_t total = report.npu_total_cycles + report.cpu_cycles;
     const TimeError error = time_error(report);
     const std::string cycles =
         !report.has_npu ? fmt::format("about {} cycles", with_thousands(total))
-                        : fmt::format("{} cycles with the NPU + {} with the CPU = {}",
-                                      with_thousands(report.npu_total_cycles),
-                                      with_thousands(report.cpu_cycles), with_thousands(total));
+        : report.cpu_cycles == 0
+            ? fmt::format("{} cycles with the NPU", with_thousands(total))
+            : fmt::format("{} cycles with the NPU + {} with the CPU = {}",
+                          with_thousands(report.npu_total_cycles),
+                          with_thousands(report.cpu_cycles), with_thousands(total));
     text += fmt::format("time    {} = {}, at {} MHz\n", cycles,
                         time_text(report.microseconds(total) / 1000, error),
                         report.clock_hz / 1'000'000);
@@ -250,21 +288,22 @@ std::string to_text(const CompileReport& report) {
                           report.has_npu ? "npu" : "targets");
   }
   const bool in_sram = report.constants == ConstantMemory::kSram;
-  text +=
-      fmt::format("SRAM    {} bytes of {}: activations {} (no plan needs less than {}), {} {}\n",
-                  with_thousands(sram.total_bytes), with_thousands(sram.target_bytes),
-                  with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
-                  in_sram ? "the program with its constants" : "staged weights",
-                  with_thousands(in_sram ? sram.program_bytes : sram.staging_bytes));
+  const uint64_t others = in_sram ? sram.program_bytes : sram.staging_bytes;
+  text += fmt::format(
+      "SRAM    {} bytes of {}: activations {} (no plan needs less than {}){}\n",
+      with_thousands(sram.total_bytes), with_thousands(sram.target_bytes),
+      with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
+      others == 0
+          ? std::string()
+          : fmt::format(", {} {}", in_sram ? "the program with its constants" : "staged weights",
+                        with_thousands(others)));
   text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all{}\n",
                       with_thousands(report.flash_bytes), with_thousands(report.program_bytes),
                       in_sram ? ", copied to SRAM at start" : "");
   if (report.external_bytes > 0)
     text += fmt::format("tensors {} bytes of the constants are in the tensor file\n",
                         with_thousands(report.external_bytes));
-  if (report.checked)
-    text += fmt::format("check   first sample: int8 program against the float model {:.1f} dB\n",
-                        report.check_sqnr_db);
+  if (report.checked) text += fmt::format("check   {}\n", to_text(report.check));
   return text;
 }
 

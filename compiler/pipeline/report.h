@@ -60,6 +60,19 @@ struct SramUse {
   uint64_t target_bytes = 0;   // what the target has
 };
 
+// What the outputs of the program were compared with, and on what.
+struct OutputCheck {
+  double sqnr_db = 0;    // of the worst sample, all outputs together; 99: none, or next to none
+  bool equal = false;    // no output differs in any element
+  bool is_int8 = false;  // the program has quantized values
+  bool came_quantized = false;  // the reference is the quantized model itself, else the float model
+  bool on_noise = false;        // samples are normally distributed noise, else calibration samples
+  bool calibrated_on_noise = false;
+  uint32_t samples = 0;
+};
+// "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples …", a line.
+std::string to_text(const OutputCheck& check);
+
 struct CompileReport {
   std::string model, target;
   uint32_t checksum = 0;  // of the .pte file
@@ -80,19 +93,19 @@ struct CompileReport {
   uint64_t flash_bytes = 0;     // constants and payloads, also if they are read from SRAM
   uint64_t external_bytes = 0;  // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;   // the .pte file
-  double check_sqnr_db = 0;     // int8 program against the float model, one sample
-  bool checked = false;         // the program was run: calls and cycles of the NPU are known
+  OutputCheck check;
+  bool checked = false;  // the program ran: calls and cycles of the NPU are known
 
   double microseconds(uint64_t cycles) const {
     return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6;
   }
 };
 
-// Figures of a run of the program on one sample, made by `check_program` (host/accuracy/check.h).
+// What runs of the program showed, cycles of the first: `check_program` of host/accuracy/check.h.
 struct CheckFigures {
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
-  double sqnr_db = 0;  // int8 program against the float model
+  OutputCheck outputs;
 };
 
 struct Compilation;

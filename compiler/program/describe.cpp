@@ -86,12 +86,16 @@ class Describer {
          file.bytes().size(), file.program().version(),
          kChecksums[static_cast<size_t>(file.checksum())]);
     if (const pte::Manifest* manifest = file.manifest()) {
-      line("  target {} (hash {:08x}), written by {}, model {:016x}", manifest->target,
-           manifest->target_hash, manifest->tool, manifest->source_hash);
-      line("  SRAM {} bytes (most live at once: {}), constants and payloads {} bytes in {}",
-           manifest->sram_bytes, manifest->max_live_bytes, manifest->flash_bytes,
-           (manifest->flags & pte::kConstantsInSram) != 0 ? "SRAM, with the whole program"
-                                                          : "flash");
+      line("  target {} ({}), written by {}, model {:016x}", manifest->target,
+           manifest->target_hash == 0 ? std::string("no NPU")
+                                      : fmt::format("hash {:08x}", manifest->target_hash),
+           manifest->tool, manifest->source_hash);
+      line(
+          "  SRAM {} bytes (most live at once, staged constants included: {}), constants and "
+          "payloads {} bytes in {}",
+          manifest->sram_bytes, manifest->max_live_bytes, manifest->flash_bytes,
+          (manifest->flags & pte::kConstantsInSram) != 0 ? "SRAM, with the whole program"
+                                                         : "flash");
       if ((manifest->flags & pte::kNxpLikeSchedule) != 0) line("  schedule nxp-like");
     }
   }

@@ -60,8 +60,8 @@ struct PublishedRuns {
   uint32_t fewest_calls, most_calls;
   uint64_t fewest_macs, most_macs;
   std::string_view names;
-  uint32_t error_percent;  // largest error of all published runs of the machine, in percent of the
-                           // time that is printed
+  uint32_t error_percent;  // largest error of the machine's runs, percent of the time that is
+                           // printed; 0: the place of their constants is unknown, so is it
 };
 
 struct TargetDescription {

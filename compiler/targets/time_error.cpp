@@ -55,6 +55,13 @@ uint32_t percent_of(double error, double cycles) {
   return static_cast<uint32_t>(std::ceil(100 * error / cycles - 1e-9));
 }
 
+// No time is below zero: an error of more than the time itself is one upwards, and its last digit
+// tells nothing.
+std::string band(uint32_t percent) {
+  return percent < 100 ? fmt::format("±{} %", percent)
+                       : fmt::format("-100 to +{} %", (percent + 9) / 10 * 10);
+}
+
 std::string in_millions(uint64_t count) {
   return fmt::format("{:.1f}", static_cast<double>(count) / 1e6);
 }
@@ -64,10 +71,13 @@ bool within_reach(uint64_t value, uint64_t least, uint64_t most) {
 }
 
 std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeError& error) {
-  if (work.cpu_counted) return "CPU: counted instructions, which are not cycles";
+  if (work.cpu_counted) return "CPU: instructions counted in QEMU, which are not cycles";
   if (error.cpu_percent)
-    return fmt::format("CPU: ±{} % of counted instructions, which are not cycles",
-                       *error.cpu_percent);
+    return *error.cpu_percent < 100
+               ? fmt::format("CPU: within {} % of instructions counted in QEMU", *error.cpu_percent)
+               : fmt::format(
+                     "CPU: instructions counted in QEMU are up to {:.1f} times the estimate",
+                     std::ceil((100 + *error.cpu_percent) / 10.0) / 10);
   if (work.target == nullptr) return "CPU: its core is not known";
   const size_t more = part.not_compared.size() - 1;
   return fmt::format("CPU: the estimate of {}{} was never held against a count",
@@ -90,8 +100,11 @@ std::string difference_from_published_runs(const TimedWork& work) {
   if (!work.configuration)
     return "its schedule and the place of its constants are not known: the program says them";
   const NpuConfiguration& own = *work.configuration;
-  if (work.target->published.empty())
-    return fmt::format("no figure is published for {}", work.target->name);
+  const std::span<const PublishedRuns> published = work.target->published;
+  if (published.empty()) return fmt::format("no figure is published for {}", work.target->name);
+  if (published.front().error_percent == 0)
+    return fmt::format("the place of constants in published runs ({}) is unknown: no band",
+                       published.front().names);
   const PublishedRuns* row = runs_like(work);
   if (row == nullptr)
     return own.nxp_like
@@ -99,7 +112,7 @@ std::string difference_from_published_runs(const TimedWork& work) {
                : "no published run has Deuteron's own schedule";
   for (const std::string& kernel : work.npu_kernels)
     if (std::ranges::find(row->kernels, kernel) == row->kernels.end())
-      return fmt::format("no published run ({}) has a {}", row->names, kernel);
+      return fmt::format("NXP published no time for a program with a {} kernel", kernel);
   if (!within_reach(work.npu_calls, row->fewest_calls, row->most_calls))
     return fmt::format("published runs ({}) have {} to {} calls, this one has {}", row->names,
                        row->fewest_calls, row->most_calls, work.npu_calls);
@@ -134,14 +147,14 @@ TimeError time_error(const TimedWork& work) {
         percent_of(npu_cycles * *error.npu_percent / 100 + cpu.error, npu_cycles + cpu.cycles);
 
   if (error.percent) {
-    error.known = fmt::format("simulated ±{} %", *error.percent);
+    error.known = fmt::format("simulated {}", band(*error.percent));
   } else if (work.npu_cycles > 0) {
     error.known = "simulated, not compared with silicon";
   } else {
-    error.known = (work.cpu_counted ? std::string("of counted instructions")
-                   : error.cpu_percent
-                       ? fmt::format("estimated ±{} % of counted instructions", *error.cpu_percent)
-                       : std::string("estimated")) +
+    error.known = (work.cpu_counted    ? std::string("of counted instructions")
+                   : error.cpu_percent ? fmt::format("estimated {} of counted instructions",
+                                                     band(*error.cpu_percent))
+                                       : std::string("estimated")) +
                   ", not compared with silicon";
   }
   error.reason = fmt::format("{}", fmt::join(reasons, "; "));

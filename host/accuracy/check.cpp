@@ -32,6 +32,12 @@ std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled
   return inputs;
 }
 
+std::vector<TensorView> views_of(const std::vector<Tensor>& tensors) {
+  std::vector<TensorView> views;
+  for (const Tensor& tensor : tensors) views.push_back(tensor.view());
+  return views;
+}
+
 // Whether values that are computed in float are quantized: near a tie, the kernel's float32 may
 // choose the other neighbour.
 bool quantizes_computed_floats(const Graph& graph) {
@@ -79,7 +85,9 @@ struct Accuracy {
   const Graph& original;
   const Graph& as_compiled;
   std::span<const TensorView> sample;
-  bool on_noise;
+  size_t index;       // of the sample
+  bool on_noise;      // that stands in for samples
+  std::string where;  // "noise", "calibration sample 3"
 
   Result<void> check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs,
                      double least) const {
@@ -92,7 +100,7 @@ struct Accuracy {
           real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
       const double decibels = decibels_of(expected, actual);
       if (decibels >= least) continue;
-      const double steps = on_noise ? 2 : is_zero(expected) ? 1 : 0;
+      const double steps = on_noise ? 2 : index > 0 || is_zero(expected) ? 1 : 0;
       if (compare(expected.view(), actual.view()).max_absolute <= steps * step_of(i)) continue;
       DTR_ASSIGN(const bool lost, lost_in_float(i, expected, least));
       if (lost) continue;
@@ -102,8 +110,7 @@ struct Accuracy {
           fmt::format("output {}, `{}`: {:.1f} dB against the float model on {}, at least {:.1f} "
                       "dB asked for; a program that gives "
                       "nothing but zeros has 0 dB",
-                      i, original.value(output).name, decibels,
-                      on_noise ? "noise" : "the first sample", least),
+                      i, original.value(output).name, decibels, where, least),
           "see which operator loses it with --report-quantization, calibrate with real inputs, or "
           "accept it with --min-sqnr DB",
           producer.valid() ? place_of(module, original, producer) : Place{.file = module.file});
@@ -140,6 +147,63 @@ struct Accuracy {
   }
 };
 
+// Whether two tensors are the same real values, element by element; NaN is NaN.
+bool are_equal(const Tensor& expected, const Tensor& actual) {
+  return compare(expected.view(), actual.view()).max_absolute == 0;
+}
+
+// Runs on samples, each held against the model as it was read.
+class OutputChecker {
+ public:
+  OutputChecker(const Compilation& compilation, double least_decibels)
+      : compilation_(compilation),
+        float_model_(make_reference_executor(compilation.module, compilation.as_read)),
+        least_decibels_(least_decibels) {
+    check_ = {.sqnr_db = 99,
+              .equal = true,
+              .is_int8 = is_quantized(compilation.module.forward()),
+              .came_quantized = compilation.came_quantized,
+              .on_noise = compilation.samples() == nullptr || compilation.samples_are_noise,
+              .calibrated_on_noise = compilation.samples_are_noise && !compilation.came_quantized};
+  }
+
+  Result<void> add(size_t index, std::span<const TensorView> sample,
+                   const std::vector<Tensor>& outputs) {
+    const Graph& original = compilation_.as_read;
+    const Graph& as_compiled = compilation_.program.forward();
+    DTR_ASSIGN(const std::vector<Tensor> ideal, float_model_->run(sample));
+    Sqnr sqnr;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor expected = real_values(ideal[i].view(), original.type(original.outputs()[i]));
+      const Tensor actual =
+          real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
+      sqnr.add(expected.view(), actual.view());
+      check_.equal = check_.equal && are_equal(expected, actual);
+    }
+    check_.sqnr_db = std::min(check_.sqnr_db, sqnr.decibels());
+    ++check_.samples;
+    const bool stands_in = compilation_.samples() == nullptr;
+    if (stands_in && !compilation_.came_quantized) return {};
+    const Accuracy accuracy{
+        compilation_.program,
+        original,
+        as_compiled,
+        sample,
+        index,
+        stands_in,
+        check_.on_noise ? std::string("noise") : fmt::format("calibration sample {}", index)};
+    return accuracy.check(ideal, outputs, least_decibels_);
+  }
+
+  const OutputCheck& result() const { return check_; }
+
+ private:
+  const Compilation& compilation_;
+  std::unique_ptr<Executor> float_model_;
+  double least_decibels_;
+  OutputCheck check_;
+};
+
 }  // namespace
 
 Result<CheckFigures> check_program(const Compilation& compilation, double least_decibels) {
@@ -148,15 +212,15 @@ Result<CheckFigures> check_program(const Compilation& compilation, double least_
   const Samples* samples = compilation.samples();
   std::optional<Samples> noise;
   if (samples == nullptr) noise = Samples::random(original, 1);
-  const std::vector<TensorView> sample = (samples == nullptr ? *noise : *samples).inputs(0);
+  const Samples& data = samples == nullptr ? *noise : *samples;
+  const std::vector<TensorView> sample = data.inputs(0);
 
   DTR_ASSIGN(const std::unique_ptr<Session> session,
              Session::load(compilation.pte(), module.file, simulator::best_kernel_set(),
                            compilation.tensor_file()));
   const Graph& as_compiled = module.forward();
   const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
-  std::vector<TensorView> views;
-  for (const Tensor& input : inputs) views.push_back(input.view());
+  const std::vector<TensorView> views = views_of(inputs);
   RunStats stats;
   DTR_ASSIGN(const std::vector<Tensor> outputs, session->run(views, &stats));
 
@@ -176,22 +240,22 @@ Result<CheckFigures> check_program(const Compilation& compilation, double least_
                        "every operator is right, but the compiled graph is another function");
     }
   }
-  const std::unique_ptr<Executor> float_model = make_reference_executor(module, original);
-  DTR_ASSIGN(const std::vector<Tensor> ideal, float_model->run(sample));
-  Sqnr sqnr;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    sqnr.add(real_values(ideal[i].view(), original.type(original.outputs()[i])).view(),
-             real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i])).view());
-  if (samples != nullptr || is_quantized(original)) {
-    const Accuracy accuracy{module, original, as_compiled, sample, samples == nullptr};
-    DTR_TRY(accuracy.check(ideal, outputs, least_decibels));
+  OutputChecker checker(compilation, least_decibels);
+  DTR_TRY(checker.add(0, sample, outputs));
+  const size_t count = std::min(data.size(), kMostCheckedSamples);
+  for (size_t i = 1; i < count; ++i) {
+    const size_t index = i * data.size() / count;
+    const std::vector<TensorView> other = data.inputs(index);
+    const std::vector<Tensor> of_program = program_inputs(session->signature(), as_compiled, other);
+    DTR_ASSIGN(const std::vector<Tensor> results, session->run(views_of(of_program)));
+    DTR_TRY(checker.add(index, other, results));
   }
   return CheckFigures{.npu_calls = static_cast<uint32_t>(stats.npu_calls),
                       .npu_busy_cycles = stats.busy_cycles,
                       .npu_host_cycles = stats.host_cycles,
                       .npu_stall_cycles = stats.stall_cycles,
                       .npu_total_cycles = stats.total_cycles,
-                      .sqnr_db = sqnr.decibels()};
+                      .outputs = checker.result()};
 }
 
 }  // namespace dtr

@@ -43,6 +43,9 @@ struct Sum {
   bool seen = false;
 };
 
+// Floats have no quantization step, and next to none of them is equal in int8 and in float.
+bool has_steps(const LayerError& layer) { return layer.fused || layer.dtype == "i8"; }
+
 }  // namespace
 
 Result<std::vector<LayerError>> verify_layers(Session& session, const Module& model,
@@ -156,9 +159,11 @@ std::string to_text(const std::vector<LayerError>& layers, double least_decibels
                               layer.name, width, layer.module_path);
       continue;
     }
-    text += terminal_format("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7.2f}  {:>6.2f} %{}\n",
+    text += terminal_format("{:<{}}  {:<26}  {:<8}  {:>8.1f}  {:>12.5g}  {:>7}  {:>8}{}\n",
                             layer.name, width, layer.module_path, layer.where + " " + layer.dtype,
-                            layer.sqnr_db, layer.max_error, layer.steps, 100 * layer.differing,
+                            layer.sqnr_db, layer.max_error,
+                            has_steps(layer) ? fmt::format("{:.2f}", layer.steps) : "-",
+                            has_steps(layer) ? fmt::format("{:.2f} %", 100 * layer.differing) : "-",
                             layer.sqnr_db < least_decibels ? "  bad" : "");
   }
   const LayerError* const bad = first_bad(layers, least_decibels);
@@ -175,11 +180,11 @@ std::string to_json(const TraceSource& program, const std::vector<LayerError>& l
     text += fmt::format(
         "{}\n  {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, \"fused\": "
         "{}, \"where\": {}, \"dtype\": {}, "
-        "\"sqnr_db\": {:.3f}, \"max_error\": {:.8g}, \"steps\": {:.3f}, \"differing\": {:.6f}}}",
+        "\"sqnr_db\": {:.3f}, \"max_error\": {:.8g}, \"steps\": {}, \"differing\": {:.6f}}}",
         text.size() == 1 ? "" : ",", json_quote(layer.name), json_quote(layer.op),
         json_quote(layer.module_path), json_quote(layer.source_line), layer.fused,
         json_quote(layer.where), json_quote(layer.dtype), layer.sqnr_db, layer.max_error,
-        layer.steps, layer.differing);
+        has_steps(layer) ? fmt::format("{:.3f}", layer.steps) : "null", layer.differing);
   return fmt::format("{{\"checksum\": \"{:08x}\", \"target\": {}, \"layers\": {}\n]}}\n",
                      program.checksum, json_quote(program.target), text);
 }

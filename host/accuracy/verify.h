@@ -18,7 +18,7 @@ struct LayerError {
   std::string dtype;  // of the program's tensor
   double sqnr_db = 0;
   double max_error = 0;  // largest absolute difference, in real values
-  double steps = 0;      // the same in quantization steps; 0 for float tensors
+  double steps = 0;      // the same in quantization steps; float tensors have none: 0
   double differing = 0;  // share of the elements that are more than half a step apart (float
                          // tensors: not equal), 0 to 1
   bool fused =

@@ -192,6 +192,21 @@ Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options,
                      has_real_samples ? compiled.samples()->inputs(0) : std::vector<TensorView>());
 }
 
+void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
+  if (!compiled.samples_are_noise || compiled.came_quantized || !watch.err) return;
+  const Diagnostic warning{
+      .id = DiagnosticId::kCalibrationMissing,
+      .reason =
+          "ranges were chosen on noise: on real inputs the program may compute something "
+          "else, whatever its check says",
+      .fix =
+          "calibrate with real samples (--calibrate DATA.npz) and look at the accuracy with "
+          "`deuteron eval`",
+      .place = {.file = compiled.module.file},
+      .severity = Severity::kWarning};
+  watch.err((watch.json_diagnostics ? to_json(warning) : to_text(warning)) + "\n");
+}
+
 // The program, if its file is open, and what belongs to it: all of it is written, or nothing.
 Result<void> write_outputs(const CompileOptions& options, const CompileSettings& settings,
                            std::optional<OutputFile> program, const Compilation& compiled,
@@ -257,6 +272,7 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   if (options.check && options.converter.empty()) {
     DTR_ASSIGN(check, check_program(compiled, options.min_sqnr));
   }
+  warn_of_noise(watch, compiled);
   CompileReport report = compile_report(compiled, check);
   DTR_TRY(write_outputs(options, settings, std::move(file), compiled, report));
   return CompiledModel{std::move(compiled), std::move(report)};

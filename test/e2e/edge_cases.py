@@ -104,7 +104,7 @@ TEXTS = [
         "elements beyond 32 bits",
         "graph @forward(%x: f32[65536,65536]) { %y: f32[65536,65536] = aten.relu(%x) return %y }",
         "memory-exceeded",
-        "`x` of shape 65536x65536 has 4294967296 elements; imxrt700 has 7340032 bytes of SRAM",
+        "`x` of shape 65536x65536 needs 4,294,967,296 bytes in int8; imxrt700 has 7,340,032 bytes of SRAM",
     ),
     (
         "bytes beyond 32 bits",
@@ -113,7 +113,7 @@ TEXTS = [
             " return %y }"
         ),
         "memory-exceeded",
-        "`x` of shape 1x3x20000x20000 has 1200000000 elements; imxrt700 has 7340032 bytes of SRAM",
+        "`x` of shape 1x3x20000x20000 needs 1,200,000,000 bytes in int8; imxrt700 has 7,340,032 bytes of SRAM",
     ),
     (
         "quantized elements beyond 32 bits",
@@ -122,7 +122,7 @@ TEXTS = [
             " aten.relu(%x) return %y }"
         ),
         "memory-exceeded",
-        "`x` of shape 70000x70000 has 4900000000 elements; imxrt700 has 7340032 bytes of SRAM",
+        "`x` of shape 70000x70000 needs 4,900,000,000 bytes in int8; imxrt700 has 7,340,032 bytes of SRAM",
     ),
     (
         "broadcast beyond 32 bits",

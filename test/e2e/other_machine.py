@@ -261,7 +261,7 @@ def check_too_large(deuteron, folder):
         "  %y: i8[1,600,500] quant<0.05> = aten.relu(%x)\n  return %y\n}\n"
     )
     text = run(deuteron, "compile", graph, "--target", OWN, "-o", folder / "large.pte", code=1)
-    expect("compile: too large", "test-4x4 has 262144 bytes of SRAM" in text, text)
+    expect("compile: too large", "test-4x4 has 262,144 bytes of SRAM" in text, text)
     run(deuteron, "compile", graph, "--target", FIRST, "-o", folder / "large.pte")
 
 

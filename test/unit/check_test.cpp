@@ -193,12 +193,61 @@ TEST(Check, RefusesAnOutputOfWhichNothingIsLeft) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().id, DiagnosticId::kCheckInaccurate);
   EXPECT_EQ(status.error().reason,
-            "output 0, `y`: 0.0 dB against the float model on the first sample, at least 3.0 dB "
+            "output 0, `y`: 0.0 dB against the float model on noise, at least 3.0 dB "
             "asked for; a program that gives nothing "
             "but zeros has 0 dB");
   EXPECT_TRUE(check_quantized(scaled_layer("1e-38"), -99));
   EXPECT_TRUE(check_quantized(scaled_layer("0.5")));
   EXPECT_FALSE(check_quantized(scaled_layer("0.5"), 90));
+}
+
+// Scale 1/255: ones are exact, 0.003 becomes 0.0039216, and 20·log10(0.003 / 0.00092157) dB are
+// left of it. That is within a step, which the gate takes behind the first sample.
+TEST(Check, FigureIsThatOfTheWorstSample) {
+  Tensor data(DType::kFloat32, {4, 1, 2});
+  const std::array<float, 8> values = {1, 0, 1, 0, 1, 0, 0.003F, 0};
+  std::ranges::copy(values, data.values<float>().begin());
+  Module module = *parse_module(
+      "graph @forward(%x: f32[1,2]) { %y: f32[1,2] = aten.relu(%x) return %y }", "model.ir");
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", std::move(data)});
+  const Samples samples = *Samples::bind(module.forward(), arrays, "data");
+  CompileSettings settings{.target = find_target("imxrt700"), .samples = &samples};
+  settings.observer = QuantSpec::Observer::kMinMax;
+  const Result<Compilation> compiled = compile_model(std::move(module), settings);
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const Result<CheckFigures> figures = check_program(*compiled, 30);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  const OutputCheck& check = figures->outputs;
+  EXPECT_EQ(check.samples, 4U);
+  EXPECT_TRUE(check.is_int8);
+  EXPECT_FALSE(check.on_noise);
+  EXPECT_FALSE(check.came_quantized);
+  EXPECT_FALSE(check.equal);
+  EXPECT_NEAR(check.sqnr_db, 10.25, 0.01);
+}
+
+TEST(Check, SaysThatRangesWereChosenOnNoise) {
+  const Result<Compilation> compiled =
+      compile_model(*parse_module(scaled_layer("0.5"), "model.ir"),
+                    {.target = find_target("imxrt700"), .samples = NoiseSamples{9}});
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const Result<CheckFigures> figures = check_program(*compiled);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  EXPECT_TRUE(figures->outputs.calibrated_on_noise);
+  EXPECT_TRUE(figures->outputs.on_noise);
+  EXPECT_EQ(figures->outputs.samples, 4U);
+}
+
+TEST(Check, HoldsAQuantizedModelAgainstItself) {
+  const Result<Compilation> compiled =
+      compile_model(model(1), {.target = find_target("imxrt700"), .ranges = AsItIs{}});
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const Result<CheckFigures> figures = check_program(*compiled);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  EXPECT_TRUE(figures->outputs.came_quantized);
+  EXPECT_TRUE(figures->outputs.equal);
+  EXPECT_EQ(to_text(figures->outputs), "equals the quantized model on 1 sample of noise");
 }
 
 TEST(Check, TakesAnOutputThatIsInfiniteWhereTheModelSaysSo) {

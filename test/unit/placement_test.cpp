@@ -86,8 +86,8 @@ graph @forward(%x: i8[1,50] quant<0.5>) {
   Placement placement = *place(module, module.forward(), recipe_with({"aten.relu"}, {}, 6000));
   EXPECT_EQ(reason_of(placement, module.forward(), "b.float"),
             "costs-more: an operator beside one on the CPU is handed over if that saves cycles; "
-            "this one would take about 6001 cycles with "
-            "the hand-over, 3800 on the CPU (follows a.float)");
+            "moving this operator to the NPU costs 6,001 cycles including the call; the CPU needs "
+            "3,800 (follows a.float)");
   module = parse(kText);
   placement = *place(module, module.forward(), recipe_with({"aten.relu"}, {}, 3000));
   EXPECT_EQ(reason_of(placement, module.forward(), "b"), "");

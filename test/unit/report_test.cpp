@@ -31,15 +31,52 @@ TEST(Report, TimeIsThatOfNpuAndCpuTogether) {
     EXPECT_NE(time.find(figure), std::string::npos) << figure << " in " << time;
 }
 
-TEST(Report, RefusalsLoseTheirSum) {
+TEST(Report, RefusalsSaveTheirSumLessACall) {
   CompileReport report;
   report.refusals.push_back({.name = "a", .cycles_lost = 500});
   report.refusals.push_back({.name = "b", .because_of = "a", .cycles_lost = 700});
-  EXPECT_NE(to_text(report).find("Not on the NPU: 2 operators, about 1,200 cycles lost"),
+  EXPECT_NE(to_text(report).find(
+                "Not on the NPU: 2 operators; there they would save at most 1,200 cycles"),
             std::string::npos)
       << to_text(report);
   EXPECT_NE(placement_json(report).find("\"cycles_lost\": 1200,"), std::string::npos)
       << placement_json(report);
+  // Without a call of the NPU, they need one: 8,000 cycles of the host.
+  report.target = "imxrt700";
+  EXPECT_NE(to_text(report).find("they would save at most 0 cycles"), std::string::npos);
+  report.refusals[0].cycles_lost = 8500;
+  EXPECT_NE(to_text(report).find("they would save at most 1,200 cycles"), std::string::npos);
+  report.partitions = 1;
+  EXPECT_NE(to_text(report).find("they would save at most 9,200 cycles"), std::string::npos);
+}
+
+TEST(Report, CheckNamesItsReferenceAndItsSamples) {
+  const OutputCheck check{.sqnr_db = 42.44, .is_int8 = true, .samples = 4};
+  EXPECT_EQ(to_text(check),
+            "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples; "
+            "accuracy: `deuteron eval`");
+  OutputCheck noise = check;
+  noise.on_noise = noise.calibrated_on_noise = true;
+  EXPECT_EQ(to_text(noise),
+            "int8 program against the float model: 42.4 dB, the worst of 4 samples of noise; says "
+            "nothing of accuracy: calibrated on noise");
+  EXPECT_EQ(
+      to_text(
+          {.sqnr_db = 99, .equal = true, .came_quantized = true, .on_noise = true, .samples = 1}),
+      "equals the quantized model on 1 sample of noise");
+  EXPECT_EQ(to_text({.sqnr_db = 99, .on_noise = true, .samples = 1}),
+            "program against the float model: 99 dB or more on 1 sample of noise");
+  EXPECT_EQ(to_text({.sqnr_db = 99, .equal = true, .on_noise = true, .samples = 1}),
+            "program against the float model: no difference on 1 sample of noise");
+  CompileReport report;
+  report.checked = true;
+  report.check = noise;
+  EXPECT_NE(to_json(report).find("\"check_sqnr_db\": 42.44, \"check_equal\": false, "
+                                 "\"check_reference\": \"float model\", \"check_data\": "
+                                 "\"noise\", \"check_samples\": 4, \"calibrated_on_noise\": "
+                                 "true,"),
+            std::string::npos)
+      << to_json(report);
 }
 
 // 10 · 3 · 9 products for each of 42 pixels, on an array of 16 · 4 multipliers.

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                [](TimedWork& work) { work.configuration->constants = ConstantMemory::kFlash; },
                "published runs (MobileNetV1-1.0-224) have 29 to 29 calls, this one has 12"},
         Unlike{"kernel", [](TimedWork& work) { work.npu_kernels.emplace_back("Softmax"); },
-               "no published run (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) has a Softmax"},
+               "NXP published no time for a program with a Softmax kernel"},
         Unlike{"few_calls", [](TimedWork& work) { work.npu_calls = 3; },
                "published runs (CIFARNet, MobileNetV1-0.25-128, DS-CNN-S) have 8 to 29 calls, this "
                "one has 3"},
@@ -82,6 +82,21 @@ INSTANTIATE_TEST_SUITE_P(
                "its target is not known"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
+// Its two published runs choose no constant and give no band.
+TEST(TimeError, PublishedRunsWithUnknownConstantsGiveNoBand) {
+  TimedWork work = keywords();
+  work.target = find_target("mcxn947");
+  for (const bool nxp_like : {false, true}) {
+    work.configuration->nxp_like = nxp_like;
+    EXPECT_EQ(difference_from_published_runs(work),
+              "the place of constants in published runs (CIFARNet, the MLPerf autoencoder) is "
+              "unknown: no band");
+    EXPECT_FALSE(time_error(work).percent);
+  }
+  work.target = find_target("test-4x4");
+  EXPECT_EQ(difference_from_published_runs(work), "no figure is published for test-4x4");
+}
+
 TEST(TimeError, FlashHasItsOwnRun) {
   TimedWork work = keywords();
   work.configuration->constants = ConstantMemory::kFlash;
@@ -100,8 +115,8 @@ TEST(TimeError, OfASumIsThatOfItsParts) {
   EXPECT_FALSE(alone.npu_percent);
   EXPECT_EQ(alone.known, "estimated ±" + std::to_string(*alone.cpu_percent) +
                              " % of counted instructions, not compared with silicon");
-  EXPECT_EQ(alone.reason, "CPU: ±" + std::to_string(*alone.cpu_percent) +
-                              " % of counted instructions, which are not cycles");
+  EXPECT_EQ(alone.reason, "CPU: within " + std::to_string(*alone.cpu_percent) +
+                              " % of instructions counted in QEMU");
   // 200,000 cycles with one error, 100,000 with the other.
   const TimeError both = time_error(work);
   EXPECT_EQ(both.npu_percent, kPublished);
@@ -127,6 +142,16 @@ TEST(TimeError, EachCoreHasItsOwn) {
   };
   EXPECT_EQ(percent("cortex-m33"), 5U);
   EXPECT_EQ(percent("cortex-m55"), 6U);
+}
+
+// 452 % of the estimate: a count is at most 5.52 times as large, and never below zero.
+TEST(TimeError, AboveItsTimeIsNoErrorDownwards) {
+  const TimeError error =
+      time_error({.target = find_target("cortex-m33"), .cpu = {{"cortex_m::softmax.out", 1000}}});
+  ASSERT_EQ(error.cpu_percent, 452U);
+  EXPECT_EQ(error.known,
+            "estimated -100 to +460 % of counted instructions, not compared with silicon");
+  EXPECT_EQ(error.reason, "CPU: instructions counted in QEMU are up to 5.6 times the estimate");
 }
 
 TEST(TimeError, StaysInProportionBeyondWhatAnIntegerCounts) {
@@ -164,7 +189,7 @@ TEST(TimeError, CountedInstructionsAreNotEstimates) {
   EXPECT_FALSE(error.percent);
   EXPECT_FALSE(error.cpu_percent);
   EXPECT_EQ(error.known, "of counted instructions, not compared with silicon");
-  EXPECT_EQ(error.reason, "CPU: counted instructions, which are not cycles");
+  EXPECT_EQ(error.reason, "CPU: instructions counted in QEMU, which are not cycles");
 }
 
 }  // namespace

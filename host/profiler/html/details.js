@@ -80,8 +80,8 @@ function rowDetails(model, index, open) {
         facts(layers.map(
             (layer) =>
                 [layer.name,
-                 `${layer.sqnr_db.toFixed(1)} dB, at most ${layer.max_error.toPrecision(3)}, ${
-                     layer.steps.toFixed(1)} steps`])));
+                 `${layer.sqnr_db.toFixed(1)} dB, at most ${layer.max_error.toPrecision(3)}${
+                     layer.steps === null ? "" : `, ${layer.steps.toFixed(1)} steps`}`])));
   if (row.sources.length > 1)
     parts.push(
         el("h3", {}, "Made of"),

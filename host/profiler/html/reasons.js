@@ -11,11 +11,11 @@ function placementView(model) {
     {title: "What to change", wide: true, text: (row) => row.remedy},
     {title: "Because of", text: (row) => row.because_of ?? ""},
     {
-      title: "Cycles lost",
+      title: "Saves at most",
       number: true,
       value: (row) => row.cycles_lost,
       text: (row) => number(row.cycles_lost),
-      help: "Estimated, beyond the least that the NPU would need"
+      help: "Estimated cycles on the CPU, less the least that the NPU would need"
     },
     {title: "Source", text: (row) => row.source_line},
   ];

@@ -67,11 +67,18 @@ function accuracyTile(model, tile) {
         "Accuracy, least SQNR", `${worst.sqnr_db.toFixed(1)} dB`,
         `at ${worst.name}, against the float model`);
   }
-  const checked = model.compileReport?.check_sqnr_db;
-  return checked === undefined ? null :
-                                 tile(
-                                     "Accuracy, first sample", `${checked.toFixed(1)} dB`,
-                                     "int8 program against the float model");
+  const report = model.compileReport;
+  if (report?.check_sqnr_db === undefined) return null;
+  if (report.check_reference === "quantized model")
+    return tile(
+        "Check", report.check_equal ? "equal" : `${report.check_sqnr_db.toFixed(1)} dB`,
+        "program against the quantized model, says nothing of accuracy");
+  return tile(
+      `Check, worst of ${report.check_samples ?? 1} ${report.check_data ?? "calibration"} samples`,
+      report.check_equal ? "no difference" : `${report.check_sqnr_db.toFixed(1)} dB`,
+      report.calibrated_on_noise ?
+          "against the float model, calibrated on noise: says nothing of accuracy" :
+          "program against the float model");
 }
 
 const kFewShare = 0.05;  // what is less of the run is not worth a sentence
