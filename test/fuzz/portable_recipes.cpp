@@ -618,61 +618,65 @@ void add_numbers(Recipes& recipes) {
   recipes["aten::logit.out"] = unary({{0, 0.5}});
   recipes["aten::atan2.out"] = binary();
   recipes["aten::pow.Tensor_Tensor_out"] = binary();
-  recipes["aten::pow.Scalar_out"] = [](const Kit& kit) {
-    const Sizes sizes = kit.shape(0, 5);
-    return Arguments{kit.real(-3, 3), kit.floats(sizes), kit.out(sizes)};
+  recipes["aten::pow.Scalar_out"] = [](const RecipeDraws& draw) {
+    const Sizes sizes = draw.shape(0, 5);
+    return Arguments{draw.real(-3, 3), draw.floats(sizes), draw.out(sizes)};
   };
   for (const char* name : {"isinf", "isnan"})
-    recipes[std::string("aten::") + name + ".out"] = [](const Kit& kit) {
-      const Sizes sizes = kit.shape(0, 5);
-      return Arguments{kit.floats(sizes), kit.out(kBool, sizes)};
+    recipes[std::string("aten::") + name + ".out"] = [](const RecipeDraws& draw) {
+      const Sizes sizes = draw.shape(0, 5);
+      return Arguments{draw.floats(sizes), draw.out(kBool, sizes)};
     };
-  const auto any_type = [](const Kit& kit) {
-    return kit.draws.pick({kBool, kByte, kChar, kShort, kInt, kLong});
+  const auto any_type = [](const RecipeDraws& draw) {
+    return draw.draws.pick({kBool, kByte, kChar, kShort, kInt, kLong});
   };
   for (const char* name : {"and", "or", "xor"}) {
-    recipes[std::string("aten::bitwise_") + name + ".Tensor_out"] = [any_type](const Kit& kit) {
-      const ScalarType type = any_type(kit);
-      return binary_of(kit, type, type, false);
-    };
-    recipes[std::string("aten::bitwise_") + name + ".Scalar_out"] = [any_type](const Kit& kit) {
-      const Sizes sizes = kit.shape(0, 5);
-      const ScalarType type = any_type(kit);
-      return Arguments{kit.tensor(type, sizes), kit.number(-9, 9), kit.out(type, sizes)};
-    };
+    recipes[std::string("aten::bitwise_") + name + ".Tensor_out"] =
+        [any_type](const RecipeDraws& draw) {
+          const ScalarType type = any_type(draw);
+          return binary_of(draw, type, type, false);
+        };
+    recipes[std::string("aten::bitwise_") + name + ".Scalar_out"] =
+        [any_type](const RecipeDraws& draw) {
+          const Sizes sizes = draw.shape(0, 5);
+          const ScalarType type = any_type(draw);
+          return Arguments{draw.tensor(type, sizes), draw.number(-9, 9), draw.out(type, sizes)};
+        };
   }
-  recipes["aten::bitwise_not.out"] = [any_type](const Kit& kit) {
-    const Sizes sizes = kit.shape(0, 5);
-    const ScalarType type = any_type(kit);
-    return Arguments{kit.tensor(type, sizes), kit.out(type, sizes)};
+  recipes["aten::bitwise_not.out"] = [any_type](const RecipeDraws& draw) {
+    const Sizes sizes = draw.shape(0, 5);
+    const ScalarType type = any_type(draw);
+    return Arguments{draw.tensor(type, sizes), draw.out(type, sizes)};
   };
-  const auto tensors = [](const Kit& kit) {
-    const ScalarType type = kit.draws.pick({kFloat, kChar, kInt, kLong});
-    return binary_of(kit, type, type, false);
+  const auto tensors = [](const RecipeDraws& draw) {
+    const ScalarType type = draw.draws.pick({kFloat, kChar, kInt, kLong});
+    return binary_of(draw, type, type, false);
   };
-  const auto number = [](const Kit& kit) {
-    const Sizes sizes = kit.shape(0, 5);
-    const ScalarType type = kit.draws.pick({kFloat, kChar, kInt, kLong});
-    return Arguments{kit.tensor(type, sizes), kit.number(-3, 3), kit.out(type, sizes)};
+  const auto number = [](const RecipeDraws& draw) {
+    const Sizes sizes = draw.shape(0, 5);
+    const ScalarType type = draw.draws.pick({kFloat, kChar, kInt, kLong});
+    return Arguments{draw.tensor(type, sizes), draw.number(-3, 3), draw.out(type, sizes)};
   };
   for (const char* name :
        {"aten::floor_divide.out", "aten::fmod.Tensor_out", "aten::remainder.Tensor_out"})
     recipes[name] = tensors;
   for (const char* name : {"aten::fmod.Scalar_out", "aten::remainder.Scalar_out"})
     recipes[name] = number;
-  const auto with_mode = [](const Kit& kit, Arguments made) {
-    made.insert(made.end() - 1, Argument(std::string(kit.flag() ? "floor" : "trunc")));
+  const auto with_mode = [](const RecipeDraws& draw, Arguments made) {
+    made.insert(made.end() - 1, Argument(std::string(draw.flag() ? "floor" : "trunc")));
     return made;
   };
-  recipes["aten::div.out_mode"] = [=](const Kit& kit) { return with_mode(kit, tensors(kit)); };
-  recipes["aten::div.Scalar_mode_out"] = [=](const Kit& kit) {
-    return with_mode(kit, number(kit));
+  recipes["aten::div.out_mode"] = [=](const RecipeDraws& draw) {
+    return with_mode(draw, tensors(draw));
   };
-  recipes["aten::cumsum.out"] = [](const Kit& kit) {
-    const Sizes sizes = kit.shape(1, 5);
-    const bool real = kit.flag();
-    return Arguments{kit.tensor(real ? kFloat : kInt, sizes), kit.dim(sizes.size()), kNone,
-                     kit.out(real ? kFloat : kLong, sizes)};
+  recipes["aten::div.Scalar_mode_out"] = [=](const RecipeDraws& draw) {
+    return with_mode(draw, number(draw));
+  };
+  recipes["aten::cumsum.out"] = [](const RecipeDraws& draw) {
+    const Sizes sizes = draw.shape(1, 5);
+    const bool real = draw.flag();
+    return Arguments{draw.tensor(real ? kFloat : kInt, sizes), draw.dim(sizes.size()), kNone,
+                     draw.out(real ? kFloat : kLong, sizes)};
   };
 }
 
