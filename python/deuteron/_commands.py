@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _deuteron
-from ._data import Data, Input, Path, Row, is_path, loader_of, path_of, to_row, to_rows
+from ._data import Data, Input, Path, Row, is_path, loader_of, parsed, path_of, to_row, to_rows
 from ._errors import fail
 from ._model import NO_SOURCE, model_source, program_source
 from ._program import Profile, Program, RunResult, Verification, _check_choice
@@ -249,7 +249,7 @@ def eval(
         )
     if json is not None:
         _deuteron.write(path_of(json), document.encode())
-    figures: dict[str, Any] = _parsed(document)
+    figures: dict[str, Any] = parsed(document)
     return figures
 
 
@@ -284,7 +284,7 @@ class Comparison:
     def __init__(self, text: str, document: str) -> None:
         self._text = text
         self._json = document
-        self.outputs = _parsed(document)
+        self.outputs = parsed(document)
 
     def __bool__(self) -> bool:
         return not any(row["failures"] for row in self.outputs)
@@ -518,12 +518,6 @@ def _at_least(argument: str, value: int, least: int) -> int:
     if number < least or number > 2**31 - 1:
         raise fail("python-argument", f"{argument} is {number}", f"give {least} or more")
     return number
-
-
-def _parsed(document: str) -> Any:
-    import json
-
-    return json.loads(document)
 
 
 def _out(text: str) -> None:

@@ -238,3 +238,10 @@ def path_of(value: Path) -> str:
     if not text or "\0" in text:
         raise fail("file-not-found", f"{text!r} is not a path", "give the path of a file")
     return text
+
+
+def parsed(document: str) -> Any:
+    """A JSON document of the library. json is imported when it is needed: imports are to be short."""
+    import json
+
+    return json.loads(document)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +15,7 @@ from ._data import (
     is_array,
     is_path,
     is_tensor,
+    parsed,
     path_of,
     to_row,
     to_rows,
@@ -92,7 +92,7 @@ class Verification:
         self._json = document
         self._good = good
         self.min_sqnr = min_sqnr
-        self.layers = [Layer(**row) for row in json.loads(document)["layers"]]
+        self.layers = [Layer(**row) for row in parsed(document)["layers"]]
 
     @property
     def first_bad(self) -> Layer | None:
@@ -193,7 +193,7 @@ class Profile:
     def document(self) -> dict[str, Any]:
         """Everything that is known, as docs/profiling.md of the project describes it."""
         if self._document is None:
-            self._document = json.loads(self._handle.json())
+            self._document = parsed(self._handle.json())
         return self._document
 
     @property
@@ -314,7 +314,7 @@ class Program:
                 "compile it here: deuteron.compile(model, …)",
                 file=self._handle.name,
             )
-        return dict(json.loads(self._handle.report_json))
+        return dict(parsed(self._handle.report_json))
 
     @property
     def placement(self) -> Placement:
@@ -368,8 +368,8 @@ class Program:
         if any(is_tensor(value) for value in (*inputs, *named.values())):
             import torch
 
-            return RunResult(tuple(torch.from_numpy(each) for each in outputs), json.loads(stats))
-        return RunResult(tuple(outputs), json.loads(stats))
+            return RunResult(tuple(torch.from_numpy(each) for each in outputs), parsed(stats))
+        return RunResult(tuple(outputs), parsed(stats))
 
     # ---- judging
 
