@@ -42,17 +42,20 @@ bool can_be_evaluated(const Graph& graph, OpId id) {
 // left. The limit keeps the search short where a value depends on an input far away.
 constexpr int kLongestChain = 4;
 
-bool reads_static_within(const Graph& graph, OpId id, int steps);
-bool static_within(const Graph& graph, ValueId value, int steps) {
+bool reads_static_within(const Graph& graph, OpId id, int steps, int64_t stored);
+bool static_within(const Graph& graph, ValueId value, int steps, int64_t stored) {
   if (graph.is_constant(value)) return true;
   const OpId producer = graph.producer(value);
-  return steps > 0 && producer.valid() && reads_static_within(graph, producer, steps - 1);
+  return steps > 0 && producer.valid() && graph.type(value).bytes() > stored &&
+         reads_static_within(graph, producer, steps - 1, stored);
 }
-bool reads_static_within(const Graph& graph, OpId id, int steps) {
-  return can_be_evaluated(graph, id) &&
-         std::ranges::all_of(graph.op(id).operands, [&](ValueId operand) {
-           return !operand.valid() || static_within(graph, operand, steps);
-         });
+bool reads_static_within(const Graph& graph, OpId id, int steps, int64_t stored) {
+  return std::ranges::all_of(graph.op(id).operands,
+                             [&](ValueId operand) {
+                               return !operand.valid() ||
+                                      static_within(graph, operand, steps, stored);
+                             }) &&
+         can_be_evaluated(graph, id);
 }
 
 // The elements of a static value.
@@ -82,11 +85,11 @@ bool reads_only_constants(const Graph& graph, OpId id) {
 }
 
 bool is_static(const Graph& graph, ValueId value) {
-  return static_within(graph, value, kLongestChain);
+  return static_within(graph, value, kLongestChain, 0);
 }
 
-bool reads_only_static(const Graph& graph, OpId id) {
-  return reads_static_within(graph, id, kLongestChain);
+bool reads_only_static(const Graph& graph, OpId id, int64_t stored) {
+  return reads_static_within(graph, id, kLongestChain, stored);
 }
 
 bool worth_storing(const Graph& graph, OpId id, int64_t growth) {

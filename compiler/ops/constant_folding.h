@@ -13,8 +13,9 @@ namespace dtr::ops {
 bool reads_only_constants(const Graph& graph, OpId op);
 // A constant, or computed from constants alone by ops that can be evaluated.
 bool is_static(const Graph& graph, ValueId value);
-// The op reads static values alone, and can be evaluated.
-bool reads_only_static(const Graph& graph, OpId op);
+// The op reads static values alone, and can be evaluated. Where static values of up to `stored`
+// bytes are constants already, the search ends at them.
+bool reads_only_static(const Graph& graph, OpId op, int64_t stored = 0);
 // False for results that are much larger than what they are made of: those of repetitions and
 // padding from `growth` bytes on, of arithmetic from a megabyte on. Kept as ops, because constants
 // cost flash; what is computed of them may be small again.

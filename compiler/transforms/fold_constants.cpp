@@ -25,7 +25,8 @@ class Pass : public GraphPass {
 
  private:
   bool foldable(OpId id) const {
-    return ops::reads_only_static(graph_, id) && ops::worth_storing(graph_, id, kMaxGrowthBytes);
+    return ops::reads_only_static(graph_, id, kMaxGrowthBytes) &&
+           ops::worth_storing(graph_, id, kMaxGrowthBytes);
   }
 
   void fold(OpId id) {

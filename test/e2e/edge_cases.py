@@ -32,28 +32,12 @@ REFUSED = {
     "complex64": ("pt2-unsupported-dtype", "the input has dtype complex64"),
     "mean_dtype": (
         "pt2-unsupported-argument",
-        "aten.mean.dim: it computes in f64, its operand is f32",
-    ),
-    "int64_times_float": (
-        "pt2-unsupported-argument",
-        (
-            "aten.mul.Tensor: operand 1 is i64 without quantization, expected float or i8 quantized"
-            " per tensor"
-        ),
+        "aten.mean.dim: it computes in float64",
     ),
     "softmax_float64": (
         "pt2-unsupported-argument",
-        "aten.softmax.int: it converts its input from f32 first",
+        "aten.softmax.int: it computes in float64",
     ),
-    "bool_result": (
-        "pt2-unsupported-argument",
-        "aten.gt.Scalar: `self` is computed while the model runs",
-    ),
-    "where_computed": (
-        "pt2-unsupported-argument",
-        "aten.gt.Scalar: `self` is computed while the model runs",
-    ),
-    "index_pairs": ("pt2-unsupported-argument", "aten.index.Tensor: it indexes several dimensions"),
     "var_of_one": (
         "pt2-unsupported-argument",
         "aten.var.dim: the variance of 1 elements with a correction of 1",
@@ -63,13 +47,6 @@ REFUSED = {
         (
             "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are"
             " supported"
-        ),
-    ),
-    "int32_added": (
-        "pt2-unsupported-argument",
-        (
-            "aten.add.Tensor: operand 0 is i32 without quantization, expected float or i8 quantized"
-            " per tensor"
         ),
     ),
     "dropout_training": (
@@ -87,17 +64,13 @@ REFUSED = {
         "pt2-mutated-state",
         "the operator overwrites `clone`, of which `select` is a view that is read later",
     ),
-    "unknown_in_place": (
-        "pt2-unsupported-operator",
-        "1 kind of operator not supported: aten.trunc_.default (1×)",
-    ),
     "rank_17": (
         "program-too-large",
         f"tensor `inputs_0` of shape {'x'.join(['1'] * 15)}x2x3 does not fit into a program",
     ),
 }
 # Whose operator there is not: neither compared nor counted as good.
-MISSING = {"div_floor", "div_trunc", "round_decimals", "upsample_antialias", "upsample_bicubic"}
+MISSING = {"round_decimals"}
 # IR texts: name, text, id, reason.
 TEXTS = [
     (
