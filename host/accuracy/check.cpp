@@ -170,7 +170,7 @@ class OutputChecker {
   Result<void> add(size_t index, std::span<const TensorView> sample,
                    const std::vector<Tensor>& outputs) {
     const Graph& original = compilation_.as_read;
-    const Graph& as_compiled = compilation_.program.forward();
+    const Graph& as_compiled = compilation_.module.forward();
     DTR_ASSIGN(const std::vector<Tensor> ideal, float_model_->run(sample));
     Sqnr sqnr;
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -185,7 +185,7 @@ class OutputChecker {
     const bool stands_in = compilation_.samples() == nullptr;
     if (stands_in && !compilation_.came_quantized) return {};
     const Accuracy accuracy{
-        compilation_.program,
+        compilation_.module,
         original,
         as_compiled,
         sample,

@@ -187,7 +187,7 @@ TEST(Pipeline, TensorsBeyondSramAreRefusedBeforeTheWork) {
   ASSERT_FALSE(large);
   EXPECT_EQ(large.error().id, DiagnosticId::kMemoryExceeded);
   EXPECT_EQ(large.error().reason,
-            "`x` of shape 7x11x13 has 1001 elements; cortex-m33 has 1000 bytes of SRAM");
+            "`x` of shape 7x11x13 needs 1,001 bytes in int8; cortex-m33 has 1,000 bytes of SRAM");
   const Result<void> wide = check("f64[1,3]");
   ASSERT_FALSE(wide);
   EXPECT_EQ(wide.error().id, DiagnosticId::kPt2UnsupportedDtype);
