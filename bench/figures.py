@@ -109,10 +109,18 @@ def scores(deuteron, program, data, work):
     return {"samples": found["samples"], "sqnr_db": round(found["sqnr_db"], 2), **labelled}
 
 
+def run_stats(deuteron, program, folder, work, *options):
+    """What `deuteron run --stats-json` says of the first calibration sample."""
+    stats = work / "stats.json"
+    sample = ("--input", folder / "calibration.npz", "--samples", 1)
+    run(deuteron, "run", program, *sample, *options, "--stats-json", stats)
+    return json.loads(stats.read_text())
+
+
 def model_figures(deuteron, folder, work):
     """Of one model, compiled as a user would: cycles, memory, kernels, and int8 against float over
     the whole test set."""
-    program, report, stats = work / "m.pte", work / "report.json", work / "stats.json"
+    program, report = work / "m.pte", work / "report.json"
     result = {}
     for key, options in (("default", ()), ("row_packing", ("--row-packing",))):
         run(*compile_command(deuteron, folder, program, "--report-json", report, *options))
@@ -120,18 +128,8 @@ def model_figures(deuteron, folder, work):
         result[key] = counts(made)
         if key == "default":
             result["operators"] = operators(made)
-            run(
-                deuteron,
-                "run",
-                program,
-                "--input",
-                folder / "calibration.npz",
-                "--samples",
-                1,
-                "--stats-json",
-                stats,
-            )
-            result["sram_touched_bytes"] = json.loads(stats.read_text())["sram_touched_bytes"]
+            stats = run_stats(deuteron, program, folder, work)
+            result["sram_touched_bytes"] = stats["sram_touched_bytes"]
             if (folder / "test.npz").exists():
                 result["eval"] = scores(deuteron, program, folder / "test.npz", work)
     if (folder / "quantized.pt2").exists() and (folder / "test.npz").exists():

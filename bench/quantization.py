@@ -163,6 +163,18 @@ def percent(share):
     return f"{100 * share:.2f} %"
 
 
+MODEL_HEAD = [
+    "model",
+    "samples",
+    "accuracy",
+    "same argmax",
+    "SQNR",
+    "outputs that differ",
+    "worst layer",
+    "met",
+]
+
+
 def model_row(name, figures):
     accuracy = (
         f"{figures['their_accuracy']:.4f} → {figures['accuracy']:.4f}"
@@ -345,16 +357,7 @@ def page(models, cases, trained, passes):
             f" {MIN_SQNR:.0f} dB."
         ),
         table(
-            [
-                "model",
-                "samples",
-                "accuracy",
-                "same argmax",
-                "SQNR",
-                "outputs that differ",
-                "worst layer",
-                "met",
-            ],
+            MODEL_HEAD,
             [model_row(*item) for item in models.items()],
         ),
     ]
@@ -403,16 +406,7 @@ def page(models, cases, trained, passes):
             f" by `qat-prepare`, trained in PyTorch, compiled. Goal: accuracy {QAT_ACCURACY}."
         ),
         table(
-            [
-                "model",
-                "samples",
-                "accuracy",
-                "same argmax",
-                "SQNR",
-                "outputs that differ",
-                "worst layer",
-                "met",
-            ],
+            MODEL_HEAD,
             [
                 model_row("digits_cnn", trained)[:-1]
                 + [verdict(trained["accuracy"] >= QAT_ACCURACY and meets("digits_cnn", trained))]

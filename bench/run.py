@@ -62,20 +62,8 @@ def wall_seconds(command, repeats):
 
 def simulation_ms(deuteron, program, folder, work):
     """Best time of one inference on one thread, without load."""
-    figures.run(
-        deuteron,
-        "run",
-        program,
-        "--input",
-        folder / "calibration.npz",
-        "--samples",
-        1,
-        "--repeat",
-        200,
-        "--stats-json",
-        work / "stats.json",
-    )
-    return round(json.loads((work / "stats.json").read_text())["simulation_ms"]["best"], 4)
+    stats = figures.run_stats(deuteron, program, folder, work, "--repeat", 200)
+    return round(stats["simulation_ms"]["best"], 4)
 
 
 def chain(count):
