@@ -3,8 +3,9 @@
 
 A comment counts if it stands above the declaration, above the block of declarations that it begins
 (up to the next blank line), or behind it; or if the file's first comment speaks of errors, or an
-earlier comment says "errors of all functions" or "errors, also of". It must contain the word error(s), "fails" or
-"Unsupported:". Private members and overriding functions are not checked.
+earlier comment says "errors of all functions", "errors, also of" or "errors of this and". It must
+contain the word error(s), "fails" or "Unsupported:". Private members and overriding functions are
+not checked.
 """
 
 import pathlib
