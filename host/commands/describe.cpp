@@ -75,8 +75,8 @@ Result<std::string> describe_file(const std::string& path) {
       break;
     }
     case FileKind::kTensorFile: {
-      DTR_ASSIGN(const PtdFile pte_file, PtdFile::open(path));
-      text = describe_tensor_file(pte_file);
+      DTR_ASSIGN(const PtdFile tensor_file, PtdFile::open(path));
+      text = describe_tensor_file(tensor_file);
       break;
     }
     case FileKind::kTrace: {
