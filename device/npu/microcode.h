@@ -68,7 +68,7 @@ constexpr uint32_t kFirstOperand = 2;
 // First word of a command: opcode in the low, number of words (this one included) in the high half.
 // The rows are in commands.inc.
 enum class Opcode : uint16_t {
-#define DTR_NPU_COMMAND(type, function, opcode) k##type = opcode,
+#define DTR_NPU_COMMAND(type, function, opcode) k##type = (opcode),
 #include "device/npu/commands.inc"
 };
 // "Conv2d", as reports have it, and "conv2d", as listings do; null for what is no opcode.

@@ -62,6 +62,7 @@ void gather(const Call&, const npu::Gather&, const int8_t* input, const std::byt
 
 // A kernel for each command, with the type of the plain one.
 struct Kernels {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name takes no parentheses
 #define DTR_NPU_KERNEL(type, function, opcode) decltype(&plain::function) function;
 #include "device/npu/commands.inc"
 };
