@@ -6,14 +6,16 @@
 #include <span>
 #include <vector>
 
+#include "compiler/support/align.h"
 #include "device/pte/program_file.h"
 
 namespace dtr {
 
 using FileBytes = std::vector<std::byte>;
 
-constexpr size_t align_up(size_t value) {
-  return (value + pte::kFileAlignment - 1) / pte::kFileAlignment * pte::kFileAlignment;
+// Segments start at multiples of the file's alignment.
+constexpr size_t align_in_file(size_t offset) {
+  return align_up(offset, size_t{pte::kFileAlignment});
 }
 
 // Appends the object representation of a trivially copyable value.

@@ -17,7 +17,7 @@ namespace {
 using Bytes = FileBytes;
 
 constexpr uint32_t kHeaderBytes = 40;
-constexpr uint32_t kInserted = align_up(kHeaderBytes);
+constexpr uint32_t kInserted = align_in_file(kHeaderBytes);
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Bytes TensorFileWriter::finish() const {
   const auto add_entry = [&](std::string_view key, size_t size,
                              flatbuffers::Offset<ptd::TensorLayout> layout) {
     const auto index = static_cast<uint32_t>(segments.size());
-    const size_t offset = align_up(end);
+    const size_t offset = align_in_file(end);
     segments.push_back(ptd::CreateDataSegment(builder, offset, size));
     named.emplace(key, ptd::CreateNamedData(builder, builder.CreateString(key.data(), key.size()),
                                             index, layout));
@@ -76,7 +76,7 @@ Bytes TensorFileWriter::finish() const {
 
   const std::span structure(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()),
                             builder.GetSize());
-  const size_t segment_base = align_up(structure.size() + kInserted);
+  const size_t segment_base = align_in_file(structure.size() + kInserted);
   Bytes header;
   for (const char letter : std::string_view("FH01")) append(header, letter);
   append(header, kHeaderBytes);
@@ -90,7 +90,7 @@ Bytes TensorFileWriter::finish() const {
   append_with_header(file, structure, header);
   file.resize(segment_base);
   for (const Entry& entry : entries_) {
-    file.resize(align_up(file.size()));
+    file.resize(align_in_file(file.size()));
     file.insert(file.end(), entry.data.begin(), entry.data.end());
   }
   const size_t checksum_at = segment_base + checksum_offset;

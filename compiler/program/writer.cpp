@@ -167,7 +167,7 @@ class ProgramWriter {
           std::equal(data.begin(), data.end(), segment.begin() + offset))
         return known->second;
     }
-    segment.resize(align_up(segment.size()));
+    segment.resize(align_in_file(segment.size()));
     constant_offsets_.push_back(segment.size());
     segment.insert(segment.end(), data.begin(), data.end());
     const auto index = static_cast<uint32_t>(constant_offsets_.size() - 1);
@@ -337,7 +337,7 @@ class ProgramWriter {
     std::vector<Offset<pte::DataSegment>> segments;
     size_t end = 0;
     for (const Bytes& segment : segments_) {
-      segment_offsets_.push_back(align_up(end));
+      segment_offsets_.push_back(align_in_file(end));
       segments.push_back(pte::CreateDataSegment(builder_, segment_offsets_.back(), segment.size()));
       end = segment_offsets_.back() + segment.size();
     }
@@ -356,7 +356,7 @@ class ProgramWriter {
 
   Bytes join(std::span<const std::byte> structure) {
     structure_bytes_ = structure.size() + kHeaderBytes;
-    segment_base_ = align_up(structure_bytes_);
+    segment_base_ = align_in_file(structure_bytes_);
     const size_t segment_bytes = segment_offsets_.back() + segments_.back().size();
     Bytes header;
     for (const char letter : std::string_view("eh00")) append(header, letter);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "compiler/support/align.h"
 #include "compiler/support/diagnostic.h"
 
 namespace dtr {
@@ -15,10 +16,6 @@ using Order = std::vector<uint32_t>;
 constexpr int64_t kMaxWork =
     20'000'000;  // placed neighbours looked at while climbing: about 0.2 s at worst
 constexpr int kMaxIdleRounds = 400;  // rounds without a gain before climbing ends
-
-int64_t align_up(int64_t value, int64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 // Small generator of our own, so that offsets do not depend on a library's.
 class XorShift {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/support/align.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
 #include "device/pte/debug_map_generated.h"
@@ -195,7 +196,7 @@ class Explainer {
   void say_multiple(int64_t channels, uint32_t unit, std::string_view what) {
     if (channels <= 0 || channels % unit == 0) return;
     change(fmt::format("{} in multiples of {}: {} cost as much as {}", what, unit, channels,
-                       (channels + unit - 1) / unit * unit));
+                       align_up(channels, int64_t{unit})));
   }
 
   void say_added() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/support/align.h"
+
 namespace dtr {
 
 Result<ValueRecorder> ValueRecorder::create(const PteFile& pte_file) {
@@ -48,7 +50,7 @@ TraceTensor ValueRecorder::store(const Tensor& tensor) {
   TraceTensor stored{
       .dtype = tensor.dtype(), .shape = tensor.shape(), .offset = taken_ + bytes_.size()};
   bytes_.insert(bytes_.end(), tensor.bytes().begin(), tensor.bytes().end());
-  bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
+  bytes_.resize(align_up(bytes_.size(), kAlignment));
   return stored;
 }
 

@@ -39,8 +39,8 @@ std::vector<std::byte> file_of(const std::vector<std::string>& keys, Segment seg
                               ptd::CreateFlatTensor(builder, 0, segment_vector, named_vector));
   const std::span structure(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()),
                             builder.GetSize());
-  constexpr uint32_t kHeaderBytes = 40, kInserted = align_up(kHeaderBytes);
-  const uint64_t base = align_up(structure.size() + kInserted);
+  constexpr uint32_t kHeaderBytes = 40, kInserted = align_in_file(kHeaderBytes);
+  const uint64_t base = align_in_file(structure.size() + kInserted);
   FileBytes header;
   for (const char letter : std::string_view("FH01")) append(header, letter);
   append(header, kHeaderBytes);

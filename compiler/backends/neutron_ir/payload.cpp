@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/support/align.h"
+
 namespace dtr {
 namespace {
 
@@ -20,7 +22,7 @@ constexpr VersionWords kVersions[] = {{10, 0, 0, 11, 12}, {12, 10, 11, 13, 14}};
 constexpr uint32_t kProfileMask = 0x7FFFFFFF;
 constexpr size_t kWords = 15;  // of the longest version
 
-size_t align_up(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t size) { return align_up(size, kAlignment); }
 
 tl::unexpected<Diagnostic> bad(std::string reason) {
   return fail(DiagnosticId::kPteMalformed, "the payload of NeutronBackend " + std::move(reason),
@@ -42,10 +44,10 @@ std::vector<std::byte> pack(const NeutronPayload& payload) {
   put(payload.version);
   for (const std::span<const std::byte> block :
        {payload.microcode, payload.weights, payload.kernels}) {
-    bytes.resize(align_up(bytes.size()));
+    bytes.resize(aligned(bytes.size()));
     bytes.insert(bytes.end(), block.begin(), block.end());
   }
-  bytes.resize(align_up(bytes.size()));
+  bytes.resize(aligned(bytes.size()));
   return bytes;
 }
 
@@ -54,7 +56,7 @@ Result<NeutronPayload> parse_neutron_payload(std::span<const std::byte> bytes) {
   if (bytes.size() < 4) return bad("has no header");
   const size_t inputs = byte(0), outputs = byte(1);
   const size_t version_at = 3 + 2 * (inputs + outputs);
-  const size_t body_at = align_up(version_at + 1);
+  const size_t body_at = aligned(version_at + 1);
   if (bytes.size() < body_at)
     return bad(fmt::format("ends within the header of {} inputs and {} outputs", inputs, outputs));
   NeutronPayload payload{.input_arguments = byte(2), .version = byte(version_at)};
@@ -82,11 +84,11 @@ Result<NeutronPayload> parse_neutron_payload(std::span<const std::byte> bytes) {
   if (words[at.inputs] != inputs || words[at.outputs] != outputs)
     return bad(fmt::format("has {} inputs and {} outputs, its microcode {} and {}", inputs, outputs,
                            words[at.inputs], words[at.outputs]));
-  const size_t weights_at = align_up(words[kMicrocodeBytes]);
+  const size_t weights_at = aligned(words[kMicrocodeBytes]);
   if (weights_at > body.size() || words[kWeightBytes] > body.size() - weights_at)
     return bad(fmt::format("has {} bytes behind its header, microcode and weights need {} and {}",
                            body.size(), words[kMicrocodeBytes], words[kWeightBytes]));
-  const size_t kernels_at = std::min(weights_at + align_up(words[kWeightBytes]), body.size());
+  const size_t kernels_at = std::min(weights_at + aligned(words[kWeightBytes]), body.size());
   payload.microcode = body.first(words[kMicrocodeBytes]);
   payload.weights = body.subspan(weights_at, words[kWeightBytes]);
   payload.kernels = body.subspan(kernels_at);

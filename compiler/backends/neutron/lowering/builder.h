@@ -18,6 +18,9 @@ struct Placed {
   StridedLayout layout;
 };
 
+// A field of a command has 32 bits, an extent of the IR 64.
+constexpr uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
+
 class Builder {
  public:
   // `join`: computes operands of concatenations in place where possible

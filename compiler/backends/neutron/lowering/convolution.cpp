@@ -17,8 +17,6 @@
 namespace dtr::neutron {
 namespace {
 
-uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-
 // Outputs first, first + step, … of one axis as a convolution of its own.
 struct Phase {
   int64_t first = 0, step = 1, count = 0;

@@ -9,8 +9,6 @@
 namespace dtr::neutron {
 namespace {
 
-uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-
 size_t dim_of(const OpView& view) {
   return *ops::normalize_dim(view.attribute<int64_t>("dim"), view.operand(0).rank());
 }

@@ -4,8 +4,6 @@
 namespace dtr::neutron {
 namespace {
 
-uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-
 npu::Window window_of(const OpView& view) {
   const Shape& weight = view.operand(1).shape;
   npu::Window window{.batch = word(view.operand(0).elements() / weight[1]),

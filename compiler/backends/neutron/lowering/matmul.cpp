@@ -11,8 +11,6 @@
 namespace dtr::neutron {
 namespace {
 
-uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-
 uint64_t staged_bytes(const OpQuery& q) {
   uint64_t staged = sizeof(Table);
   for (const ValueId operand : q.graph.op(q.op).operands)

@@ -8,8 +8,6 @@
 namespace dtr::neutron {
 namespace {
 
-uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-
 constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
                                             &kFitsSram<nothing_staged>};
 constexpr const Condition* kCatConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount,

@@ -12,8 +12,6 @@
 namespace dtr::neutron {
 namespace {
 
-uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-
 ImageDims dims_of(const Shape& shape) { return shape.size() == 4 ? kBatchOfImages : kSingleImage; }
 // (N, C, H, W) or (C, H, W) as NHWC.
 StridedLayout pool_layout(const Shape& shape) { return image_layout(shape, dims_of(shape)); }

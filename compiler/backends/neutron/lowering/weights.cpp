@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "compiler/support/align.h"
 #include "device/npu/cycles.h"
 
 namespace dtr::neutron {
@@ -33,8 +34,7 @@ std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing,
 std::vector<std::byte> pack_depthwise(const Filters& filters, const npu::Target& target) {
   const int64_t units = target.pipelines;
   const int64_t taps = filters.reduction();
-  std::vector<std::byte> packed(
-      static_cast<size_t>((filters.out + units - 1) / units * taps * units));
+  std::vector<std::byte> packed(static_cast<size_t>(align_up(filters.out, units) * taps));
   for (int64_t o = 0; o < filters.out; ++o)
     for (int64_t tap = 0; tap < taps; ++tap)
       packed[static_cast<size_t>((o / units * taps + tap) * units + o % units)] =
