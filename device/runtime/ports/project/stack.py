@@ -37,6 +37,11 @@ INDIRECT = (
     ),
     (r"^main$", (r"^model\w*::(start|method|take_npu_cycles)\(",)),
     (r"^\(anonymous namespace\)::after\(", (r"^model\w*::take_npu_cycles\(",)),
+    # Arithmetic on integers takes its function as a pointer.
+    (
+        r"dtr::runtime::portable::(map_integers\(|for_each_offset<\S+::map_integers\()",
+        (r"dtr::runtime::portable::.*::_FUN\(long long, long long, long long\)",),
+    ),
     # Nobody listens in a firmware.
     (r"dtr::simulator::\(anonymous namespace\)::Execution::tell\(", ()),
     (r"dtr::runtime::Program::(load|check)\(", ()),
