@@ -478,12 +478,14 @@ std::optional<Call> make_call(const std::string& kernel, Draws& draws) {
 }
 
 bool uses_libm(const std::string& kernel) {
-  // Functions of one element that are exact arithmetic; the others of unary.cpp call libm.
+  // Functions of one element that are exact arithmetic; the others of their files call libm.
   constexpr std::string_view kExact[] = {
-      "ceil",  "floor", "hardshrink", "hardsigmoid", "leaky_relu", "neg",  "reciprocal",
-      "round", "rsqrt", "sign",       "softshrink",  "softsign",   "sqrt", "threshold"};
+      "ceil",       "floor",    "hardshrink", "hardsigmoid", "isinf", "isnan",
+      "leaky_relu", "neg",      "reciprocal", "round",       "rsqrt", "sign",
+      "softshrink", "softsign", "sqrt",       "threshold",   "trunc"};
   const std::string_view file = portable_file(kernel);
-  if (file != "unary") return file == "sigmoid" || file == "softmax" || file == "tanh";
+  if (file != "unary" && file != "functions")
+    return file == "sigmoid" || file == "softmax" || file == "tanh";
   const size_t begin = kernel.find("::") + 2;
   return std::ranges::find(kExact, std::string_view(kernel).substr(
                                        begin, kernel.find('.') - begin)) == std::end(kExact);
