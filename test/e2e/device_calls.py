@@ -19,7 +19,7 @@ import device_project  # noqa: E402
 # accepted.
 CORES = (
     ("cortex-m33", "device", "mps2-an505", (), 0.99, 0.6),
-    ("cortex-m55", "device_m55", "mps3-an547", ("--mve",), 0.2, 0.1),
+    ("cortex-m55", "device_m55", "mps3-an547", ("--mve", "--prefix", "cortex_m::"), 0.99, 0.5),
 )
 
 

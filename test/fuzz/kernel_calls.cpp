@@ -1,10 +1,11 @@
 // Many calls of every kernel from a seed, counted; and a file of calls with their results for a
 // device (test/device/kernel_calls.cpp).
 //
-//     kernel_calls [--calls N] [--seed S] [--only I] [--mve] [--write FILE]
+//     kernel_calls [--calls N] [--seed S] [--only I] [--mve] [--prefix NAME] [--write FILE]
 //
 // Ends with 1 if a kernel accepts no call at all, or too few. --only runs one call, to debug it;
-// --mve asks for scratch as a core with MVE wants it. The file: u32 count, then of each call u32
+// --mve asks for scratch as a core with MVE wants it; --prefix takes the kernels whose names begin
+// so. The file: u32 count, then of each call u32
 // bytes, u32 result, u32 flags (KernelCall::kErrorAlone, kMayRefuse), the bytes, padded to 4. Plain
 // loops take scratch for either kind of core, a device that for its own alone, which a broken call
 // may not have.
@@ -28,7 +29,7 @@ constexpr uint64_t kCallsOfAKernel = 20;  // from so many on, each must accept o
 
 struct Options {
   uint64_t calls = 20000, seed = 1, only = UINT64_MAX;
-  std::string file;
+  std::string prefix, file;
 };
 
 bool parse(int argc, char** argv, Options& options) {
@@ -48,6 +49,8 @@ bool parse(int argc, char** argv, Options& options) {
       good = number(options.only);
     } else if (argument == "--mve") {
       scratch_core = dtr::cortex_m::Core::kMve;
+    } else if (argument == "--prefix" && ++i < argc) {
+      options.prefix = argv[i];
     } else if (argument == "--write" && ++i < argc) {
       options.file = argv[i];
     } else {
@@ -87,11 +90,20 @@ class File {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    fmt::print(stderr, "usage: {} [--calls N] [--seed S] [--only I] [--mve] [--write FILE]\n",
-               argv[0]);
+    fmt::print(
+        stderr,
+        "usage: {} [--calls N] [--seed S] [--only I] [--mve] [--prefix NAME] [--write FILE]\n",
+        argv[0]);
     return 2;
   }
-  const std::vector<NamedKernel>& kernels = all_kernels();
+  std::vector<NamedKernel> kernels = all_kernels();
+  std::erase_if(kernels, [&](const NamedKernel& kernel) {
+    return !std::string_view(kernel.name).starts_with(options.prefix);
+  });
+  if (kernels.empty()) {
+    fmt::print(stderr, "no kernel's name begins with {}\n", options.prefix);
+    return 2;
+  }
   std::vector<uint64_t> made(kernels.size()), accepted(kernels.size());
   uint64_t all_accepted = 0;
   File file;
