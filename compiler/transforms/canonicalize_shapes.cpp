@@ -1,8 +1,13 @@
-// One form for what can be written in several: 1-D convolutions become 2-D ones of height 1 between
-// views; pools of unbatched (C, H, W) operands get a batch of 1 between views; an average pool of
-// one window becomes a mean; a permute that only moves dimensions of extent 1 becomes a view;
-// dimensions that attributes name count from the front, sizes of views are explicit, an alpha of 1
-// is left out.
+// Rewrites ops that can be written in several ways into one form:
+//
+//   1-D convolution                  2-D convolution of height 1 between two views
+//   pool of an unbatched (C, H, W)   pool of a batch of 1 between two views
+//   average pool of one window       mean
+//   permute that only moves          view
+//   dimensions of extent 1
+//
+// Attributes: dimensions count from the front, the sizes of views are explicit, an alpha of 1 is
+// left out.
 #include <algorithm>
 
 #include "compiler/transforms/edit.h"

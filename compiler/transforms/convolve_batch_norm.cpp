@@ -1,13 +1,13 @@
-// Turns a batch_norm that nothing took into a depthwise convolution with a 1×1 kernel: one product
-// and one sum a channel, which is what it computes, and which the backends and the quantizer know.
-// Runs behind fold_batch_norm.
+// Turns a batch_norm that could not be folded into a layer into a depthwise convolution with a 1×1
+// kernel. It computes the same, one product and one sum per channel, and the backends and the
+// quantizer support it. Runs behind fold_batch_norm.
 //
-// Tensors of two or more than four dimensions are seen as (batch, channels, rest). Not where a
-// parameter is not constant, or no element.
+// Views give tensors of other ranks the form (batch, channels, rest). The norm stays if a parameter
+// is not constant or if the tensor is empty.
 //
-// In a model that came quantized: between dequantize and quantize, with weights of int8, a
-// channel's code ±127, so that fold_quantization makes it one op. What moves or clamps elements may
-// stand before the quantize. Elsewhere the norm stays, in float.
+// A quantized model needs the norm between a dequantize and a quantize; the weights are int8 then,
+// with a code of ±127 per channel, so that fold_quantization makes it one quantized op. Ops that
+// move or clamp elements may stand before the quantize. Elsewhere the norm stays float.
 #include <algorithm>
 #include <cmath>
 

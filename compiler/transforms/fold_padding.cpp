@@ -1,13 +1,14 @@
 // Folds constant_pad_nd into the padding of the convolution or pool that reads it.
 //
-//   convolution   pads with 0. Not transposed ones, whose padding cuts.
-//   avg_pool2d    pads with 0 and counts the padding: only where the pool counts its own padding,
-//   or has none. max_pool2d    pads with −infinity, which never wins: also 0 where no element of
-//   the operand is below 0.
+//   convolution   pads with 0. A transposed convolution keeps the pad: its padding cuts.
+//   avg_pool2d    pads with 0 and counts the padding: only if the pool counts its own padding,
+//                 or has none.
+//   max_pool2d    pads with −infinity, which never wins. A pad of 0 folds as well if no element of
+//                 the operand is below 0.
 //
-// Only spatial dimensions, only padding, no cutting. Pools whose windows may reach beyond the
-// padding (ceil_mode) stay, and so does what would pad more than half of a pool's kernel, which
-// PyTorch refuses.
+// Folds positive amounts of the spatial dimensions. A pool in ceil_mode stays, because its windows
+// may reach beyond the padding, and so does one whose padding would exceed half of its kernel,
+// which PyTorch refuses.
 #include <limits>
 
 #include "compiler/transforms/edit.h"

@@ -1,24 +1,25 @@
-// Conversion of types: what PT2E writes as dequantize → op → quantize becomes the op on quantized
-// types, weights and biases quantized constants. The rules, each exact on the grid of the result
-// but for the rounding of the op's own integer evaluation:
+// Replaces dequantize → op → quantize, the form that PT2E writes, by the op on quantized types;
+// weights and biases become quantized constants. Each rule is exact on the grid of the result, but
+// for the rounding of the op's own integer evaluation:
 //
-//   quantize(dequantize(x))      x, or requantize where the quantizations differ
-//   quantize(constant)           a quantized constant
-//   dequantize(constant) · c     dequantize of the constant with c times its scale, c > 0
-//   move(dequantize(x))          dequantize(move(x)), for ops that move data, relu and max_pool:
-//   their results are on x's grid quantize(move(x))            move(quantize(x)), for ops that move
-//   data, and clamps, because quantizing is monotone: so an activation
-//                                 without a quantization of its own before it ends up behind the
-//                                 quantized op, where `fuse_activation` finds it
+//   quantize(dequantize(x))        x, or requantize(x) if the quantizations differ
+//   quantize(constant)             a quantized constant
+//   dequantize(constant) · c       dequantize of the constant with c times its scale, c > 0
+//   move(dequantize(x))            dequantize(move(x)), for ops that move data, relu and max_pool:
+//                                  their results are on x's grid
+//   quantize(move(x))              move(quantize(x)), for ops that move data and for clamps,
+//                                  because quantizing is monotone. An activation that has no
+//                                  quantization before it ends up behind the quantized op, where
+//                                  fuse_activation finds it.
 //   quantize(cat(dequantize(x), dequantize(y)))
-//                                 cat(requantize(x), requantize(y)), where the quantizations differ
-//   quantize(op(dequantize(x)…)) the op on quantized types, if it has an integer evaluation and
-//   accepts these types; `qdq`, so that it rounds
-//                                 its result once, as the float op between the two did
+//                                  cat(requantize(x), requantize(y)), if the quantizations differ
+//   quantize(op(dequantize(x)…))   the op on quantized types, if it has an integer evaluation and
+//                                  accepts these types. Its attribute `qdq` makes it round its
+//                                  result once, as the float op between the two did.
 //
 // Weight and bias of a normalization are float constants in that form, too. A float constant of one
-// number is quantized exactly, as code 1 or −1. An op with another operand that is not dequantized,
-// or with a float reader of its result, stays float.
+// number is quantized exactly, as code 1 or −1. An op stays float if another operand is not
+// dequantized, or if its result has a float reader.
 #include <algorithm>
 #include <cmath>
 

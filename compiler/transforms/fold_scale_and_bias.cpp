@@ -2,10 +2,10 @@
 // convolution or linear beside them: mm + add becomes a linear with bias, the 1 / √d of attention
 // goes into the projection before it, x / 255 into the first layer.
 //
-// A constant with one value for each channel must lie along the channels of the layer's result;
-// else, for what scales and shifts the layer's operand, along those of the operand. One with a
-// single value may lie anywhere, and a factor may also pass through an operand of a matmul. The
-// conditions on the layer are those of fold_batch_norm.
+// A constant with one value per channel must lie along the channels of the layer's result, or, if
+// it changes the layer's operand, along those of the operand. A single value may lie anywhere, and
+// a factor may also pass through an operand of a matmul. The layer must meet fold_batch_norm's
+// conditions.
 #include <fmt/format.h>
 
 #include "compiler/transforms/channel_affine.h"

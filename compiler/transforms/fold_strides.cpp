@@ -1,8 +1,8 @@
-// A convolution of one tap that reads every n-th row or column, because a slice with steps or a
-// pool of one element stands before it, reads them by its own stride. Several fold one by one.
+// Folds a slice with steps, or a pool of one element, into the stride of the convolution with a 1×1
+// kernel that reads its result. Several fold one by one.
 //
-// Not where the slice begins behind the first element, where the convolution pads or is transposed,
-// or where the slice leaves out elements at the end that the stride would reach.
+// The slice stays if it begins behind the first element, if the convolution pads or is transposed,
+// or if the stride would reach elements that the slice leaves out at the end.
 #include <algorithm>
 
 #include "compiler/ops/movement.h"

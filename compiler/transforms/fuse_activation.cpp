@@ -1,6 +1,6 @@
-// Makes relu and clamp to [0, 6], [0, 1] or [−1, 1] the fused activation of the convolution, linear
-// or add that makes their operand, if nobody else reads that. On quantized types both results have
-// the same quantization: clamping the integers is the same then.
+// Fuses relu and clamp to [0, 6], [0, 1] or [−1, 1] into the convolution, linear or add that makes
+// their operand, if the operand has no other user. On quantized types both results must have the
+// same quantization: then clamping the integers is the same.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {

@@ -1,12 +1,12 @@
-// A softmax of scores to which a constant was added that excludes some of them (−inf, or −100 and
-// less, as masks of attention have it) becomes a softmax with a mask of those that take part; what
-// else was added stays, and factors of 0 of what is excluded go. So the range of the scores, and
-// their steps in int8, are those of what counts. Views may stand between. Not where a row would be
-// left without any score.
+// Turns a softmax of scores plus a constant mask into a softmax with a mask of the scores that take
+// part. The constant excludes a score with −inf, or with −100 or less, as attention masks do. The
+// rest of the constant is still added; factors of 0 of excluded scores are removed. The range of
+// the scores, and so their step in int8, is then that of the scores that count. Views may stand
+// between. The softmax stays if a row would be left without a score.
 //
-// So does a softmax of scores in which a mask that is computed puts such a number, or to which
-// zeros with such a number are added. Whether a row is left without any score cannot be known then:
-// if so, the result is zeros, where PyTorch gives NaN for −inf.
+// A computed mask is handled as well: a `where` that puts such a number into the scores, or a sum
+// with zeros and such numbers. Whether a row is left without a score is not known then; such a row
+// gives zeros, where PyTorch gives NaN for −inf.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
-// Keeps one of several ops that compute the same: same kind, operands, attributes and result types.
-// Constants count as the same operand when content and type are. Layout counts: a copy in another
-// order is not the same value.
+// Keeps one of several ops that compute the same value: same kind, operands, attributes and result
+// types. Constants are the same operand if their content and type are the same. The layout counts
+// as well: a copy in another order is another value.
 #include <unordered_map>
 
 #include "compiler/ir/printer.h"

@@ -1,6 +1,6 @@
-// Makes x / c for a constant tensor c of several elements x · (1 / c), which the NPU computes; the
-// reciprocals are rounded once. Dividing by one number stays: that is a table. Not where a
-// reciprocal is not finite.
+// Turns x / c for a constant tensor c of several elements into x · (1 / c), which the NPU computes;
+// the reciprocals are rounded once. A division by one number stays, because it is a table on the
+// NPU, and so does one whose reciprocal is not finite.
 #include <algorithm>
 #include <cmath>
 

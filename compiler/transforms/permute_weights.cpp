@@ -1,9 +1,8 @@
-// A linear that reads the flattened result of a permute reads the flattened operand instead, with
-// the columns of its weight in that order: what a model in channels-last order writes before its
-// classifier.
+// Removes the permute before a flattened operand of a linear and permutes the columns of its weight
+// instead. Models in channels-last order have such a permute before their classifier.
 //
-// The permute must leave the dimensions alone that the view leaves alone, and the weight must be a
-// constant; other users keep the old one.
+// The permute must keep the dimensions that the view keeps, and the weight must be a constant.
+// Other users of the weight keep the original.
 #include <algorithm>
 #include <numeric>
 

@@ -1,10 +1,12 @@
-// A convolution, linear or matmul whose result is quantized only behind a function of it, as PT2E
-// annotates layers with their activation (dequantize → conv → sigmoid → quantize): the value
-// between gets a quantization of its own, so that both run in int8. Its range is where the function
-// is not constant in codes of its result: 6.2 on either side for a sigmoid in steps of 1/256. Not
-// for a function that changes by more than four codes from one step of that range to the next: then
-// int8 in front of it would cost more than two codes, and both stay float. Bounds as those of relu
-// need no such range: `fold_quantization` quantizes before them.
+// Gives a value between two float ops a quantization of its own, so that both run in int8: the
+// result of a convolution, linear or matmul that is quantized only behind a function of it, as PT2E
+// annotates layers with their activation (dequantize → conv → sigmoid → quantize).
+//
+// The range is the one in which the function is not constant in codes of its result: 6.2 on either
+// side for a sigmoid in steps of 1/256. Both ops stay float if the function changes by more than
+// four codes between two steps of that range, because int8 before it would cost more than two
+// codes. Bounds such as those of relu need no such range: `fold_quantization` quantizes before
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,10 +1,9 @@
-// Finds activation functions that a model computes step by step, and puts the one op that they are:
-// silu, hardsigmoid, hardswish, gelu with erf or tanh, mish, softsign. A product is taken apart
-// into one number and its other factors, so that the order in which a model multiplies, and whether
-// it halves or divides by two, does not matter.
+// Replaces an activation function that a model computes step by step by its one op: silu,
+// hardsigmoid, hardswish, gelu with erf or tanh, mish, softsign. A product is split into one number
+// and its other factors, so that the order of the factors, and a half instead of a division by two,
+// do not matter.
 //
-// Numbers count as equal within 2^-22, what float32 rounds away and not more: x · σ(1.702 x) is no
-// gelu.
+// Numbers are equal within 2^-22, the rounding of float32: x · σ(1.702 x) is not gelu.
 #include <cmath>
 #include <numbers>
 

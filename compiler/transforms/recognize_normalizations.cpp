@@ -1,12 +1,11 @@
-// Finds layer and RMS normalizations that a model computes step by step, and puts the one op that
-// they are:
+// Replaces a layer or RMS normalization that a model computes step by step by its one op:
 //
 //   layer_norm   d · rsqrt(mean(d²) + eps) with d = x − mean(x)
 //   rms_norm     x · rsqrt(mean(x²) + eps)
 //
-// Division by the square root is the same. Dimensions that are not the last ones, as the channels
-// of an image, are permuted there and back. A product with a constant of the normalized shape
-// behind either becomes its weight, a sum with one behind a layer_norm its bias; not where the norm
+// Division by the square root is recognized as well. Dimensions other than the last ones, such as
+// the channels of an image, are permuted there and back. A product with a constant of the
+// normalized shape becomes the weight, a sum with one behind a layer_norm its bias, unless the norm
 // has another user.
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// Erases ops whose results nobody uses, last to first, so that what only they used goes in the same
-// sweep.
+// Erases ops whose results have no user, from last to first, so that one sweep also removes what
+// only they used.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {

@@ -1,9 +1,9 @@
-// Removes ops that give back their operand, and joins two of a kind into one: sum with 0, product
-// with 1, view or permute that changes nothing, view of a view, permute of a permute, padding by 0,
+// Removes ops that return their operand, and joins two of a kind into one: sum with 0, product with
+// 1, view or permute that changes nothing, view of a view, permute of a permute, padding by 0,
 // pools of one element, cat of one operand, requantize to the same, conversion to the same layout,
 // clamps within the bounds that the operand keeps anyway, clamp of a clamp.
 //
-// An op that disappears leaves its origin to nobody: its result is the operand's. One that joins
+// The origin of a removed op is dropped, because its result is the operand's. An op that joins
 // another adds its origin.
 #include <limits>
 #include <numeric>

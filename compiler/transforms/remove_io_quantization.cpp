@@ -1,9 +1,9 @@
-// Makes inputs that are quantized at once int8 inputs, and outputs that are dequantized last int8
-// outputs (`deuteron compile --io int8`).
+// Makes an input that is quantized at once an int8 input, and an output that is dequantized last an
+// int8 output (`deuteron compile --io int8`).
 //
-// Every input and output is looked at by itself: an input that something reads in float stays
-// float, as does one that nobody reads. An output that a caller could not read with one scale and
-// zero point, quantized per channel or a bias of int32, stays float as well.
+// Decides for each input and output alone. An input stays float if it has a float reader, or none.
+// An output stays float if a caller could not read it with one scale and zero point: quantized per
+// channel, or a bias of int32.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {

@@ -1,10 +1,12 @@
-// Slices and concatenations that undo or repeat each other: a slice of a slice along the same
-// dimension is one slice; a slice of a concatenation that lies within one operand is a slice of
-// that operand, or the operand; a concatenation of the parts of a value, in order and without gaps,
-// is the value or one slice of it; a concatenation that only another one along the same dimension
-// reads joins it.
+// Simplifies slices and concatenations that undo or repeat each other:
 //
-// What a slice straddles, and slices with steps in a concatenation, stay.
+//   slice of a slice along one dimension      one slice
+//   slice within one operand of a cat         a slice of that operand, or the operand
+//   cat of all parts of a value, in order     the value, or one slice of it
+//   cat that only a cat along the same        one cat
+//   dimension reads
+//
+// A slice across operands, and a slice with steps of a cat, stay.
 #include <algorithm>
 #include <unordered_map>
 

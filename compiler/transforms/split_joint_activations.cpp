@@ -1,8 +1,8 @@
-// An activation of a concatenation becomes one for each operand, where each operand is made by a
-// convolution, linear or matmul that nobody else reads: there the activation costs nothing, because
+// Moves the activation of a concatenation to each operand, if each operand is made by a
+// convolution, linear or matmul and has no other user. There the activation costs nothing, because
 // the call that makes the operand applies it.
 //
-// A quantized activation goes only if it keeps the quantization: a concatenation has one for all
+// A quantized activation moves only if it keeps the quantization: a concatenation has one for all
 // its operands.
 #include <algorithm>
 
