@@ -14,9 +14,10 @@ function(dtr_embed target)
     string(APPEND rows "      {\"${path}\", {${symbol}, ${symbol}_end}},\n")
     math(EXPR index "${index} + 1")
   endforeach()
-  string(APPEND code
-  "    \".text\\n\");\n\n${declarations}\nnamespace dtr {\n\nstd::span<const EmbeddedFile> ${name}() {\n"
-         "  static const EmbeddedFile kFiles[] = {\n${rows}  };\n  return kFiles;\n}\n\n}  // namespace dtr\n")
+  string(APPEND code "    \".text\\n\");\n\n${declarations}\nnamespace dtr {\n\n"
+         "std::span<const EmbeddedFile> ${name}() {\n"
+         "  static const EmbeddedFile kFiles[] = {\n${rows}  };\n  return kFiles;\n}\n\n"
+         "}  // namespace dtr\n")
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   file(GENERATE OUTPUT ${source} CONTENT "${code}")
   set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${ARG_FILES}"

@@ -23,7 +23,8 @@ if(DEUTERON_PROFILE)
   if(NOT "${DEUTERON_PROFILE_EVENTS}" STREQUAL "")
     if(NOT "${DEUTERON_PROFILE_EVENTS}" MATCHES "^[1-9][0-9]*$")
       message(FATAL_ERROR
-          "DEUTERON_PROFILE_EVENTS is `${DEUTERON_PROFILE_EVENTS}`: give a number from 1 on, or nothing for all ${DEUTERON_RUN_EVENTS} events of a run")
+          "DEUTERON_PROFILE_EVENTS is `${DEUTERON_PROFILE_EVENTS}`: give a number from 1 on,"
+          " or nothing for all ${DEUTERON_RUN_EVENTS} events of a run")
     endif()
     if(DEUTERON_PROFILE_EVENTS LESS DEUTERON_RUN_EVENTS)
       set(profile_events ${DEUTERON_PROFILE_EVENTS})
@@ -45,7 +46,8 @@ find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h PATHS /usr/include /
     NO_CMAKE_FIND_ROOT_PATH)
 if(NOT FLATBUFFERS_INCLUDE_DIR)
   message(FATAL_ERROR
-      "flatbuffers/flatbuffers.h is not there: install libflatbuffers-dev or set FLATBUFFERS_INCLUDE_DIR")
+      "flatbuffers/flatbuffers.h is not there: install libflatbuffers-dev or set"
+      " FLATBUFFERS_INCLUDE_DIR")
 endif()
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
 file(CREATE_LINK ${FLATBUFFERS_INCLUDE_DIR}/flatbuffers ${CMAKE_BINARY_DIR}/include/flatbuffers

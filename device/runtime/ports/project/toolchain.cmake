@@ -10,4 +10,5 @@ set(device_flags
 set(CMAKE_ASM_FLAGS_INIT "${device_flags}")
 set(CMAKE_C_FLAGS_INIT "${device_flags}")
 set(CMAKE_CXX_FLAGS_INIT
-    "${device_flags} -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-unwind-tables -fno-asynchronous-unwind-tables")
+    "${device_flags} -fno-exceptions -fno-rtti -fno-threadsafe-statics \
+-fno-unwind-tables -fno-asynchronous-unwind-tables")
