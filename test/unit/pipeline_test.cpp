@@ -142,6 +142,28 @@ TEST(Pipeline, RefusalsLoseTheDifferenceToTheNpu) {
   EXPECT_EQ(rows[0].cycles_lost, (*reason)->host_cycles - (*reason)->bound_cycles);
 }
 
+// A relu of 8 elements beside a division that runs on the CPU: a call of the NPU costs its host
+// more.
+TEST(Pipeline, WhatCostsMoreOnTheNpuStaysOnTheCpu) {
+  constexpr std::string_view kRelu = R"(graph @forward(%x: i8[1,8] quant<0.02:-3>, %z: f32[1,8]) {
+  %a: i8[1,8] quant<0.02:-3> = aten.relu(%x)
+  %b: f32[1,8] = dequantize(%a)
+  %y: f32[1,8] = aten.div.Tensor(%b, %z)
+  return %y
+}
+)";
+  const auto costs_more = [&](const CompileSettings& settings) {
+    const Compilation made = compiled(kRelu, settings);
+    return std::ranges::count_if(made.placement.reasons, [](const auto& reason) {
+      return reason && reason->refusal.id == "costs-more";
+    });
+  };
+  CompileSettings settings{.target = find_target("imxrt700cm")};
+  EXPECT_EQ(costs_more(settings), 1);
+  settings.weigh_costs = false;
+  EXPECT_EQ(costs_more(settings), 0);
+}
+
 // Why an operator stayed float is the reason that it is not on the NPU, too.
 TEST(Pipeline, PlacementTellsTheQuantizersReason) {
   const Compilation made = compiled(

@@ -132,6 +132,8 @@ TEST(Comparison, FiguresAsComputedByHand) {
   Comparison ties(0, {});
   ties.add(tie.view(), second_of_it.view());
   EXPECT_EQ(ties.same_argmax(), 0U);
+  ties.add(second_of_it.view(), tensor({2, 4, 4}).view());
+  EXPECT_EQ(ties.same_argmax(), 1U);
   Sqnr sqnr;
   sqnr.add(e1.view(), a1.view());
   EXPECT_NEAR(sqnr.decibels(), 19.2427929, 1e-6);  // 21 / 0.25
