@@ -30,7 +30,9 @@ ROOMS = {
     "compiler/frontends/pt2": (
         "device/numerics compiler/support compiler/ir compiler/ops compiler/compositions"
     ),
-    "compiler/frontends/tflite": "device/numerics compiler/support compiler/ir compiler/ops",
+    "compiler/frontends/tflite": (
+        "device/numerics compiler/support compiler/ir compiler/ops compiler/compositions"
+    ),
     "compiler/transforms": (
         "device/numerics compiler/support compiler/ir compiler/ops compiler/executors"
     ),

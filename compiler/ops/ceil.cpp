@@ -8,7 +8,7 @@ constexpr auto kFunction = [](auto x) { return std::ceil(x); };
 
 }  // namespace
 
-constinit const OpDef kCeil =
-    unary_op<kFunction>({.name = "aten.ceil", .summary = "the least integer not below x"});
+constinit const OpDef kCeil = unary_op<kFunction>(
+    {.name = "aten.ceil", .summary = "the least integer not below x", .tflite = {"CEIL", 0}});
 
 }  // namespace dtr::ops

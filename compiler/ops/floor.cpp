@@ -8,7 +8,7 @@ constexpr auto kFunction = [](auto x) { return std::floor(x); };
 
 }  // namespace
 
-constinit const OpDef kFloor =
-    unary_op<kFunction>({.name = "aten.floor", .summary = "the greatest integer not above x"});
+constinit const OpDef kFloor = unary_op<kFunction>(
+    {.name = "aten.floor", .summary = "the greatest integer not above x", .tflite = {"FLOOR", 0}});
 
 }  // namespace dtr::ops

@@ -8,7 +8,7 @@ constexpr auto kFunction = [](auto x) { return std::nearbyint(x); };
 
 }  // namespace
 
-constinit const OpDef kRound =
-    unary_op<kFunction>({.name = "aten.round", .summary = "the nearest integer, ties to even"});
+constinit const OpDef kRound = unary_op<kFunction>(
+    {.name = "aten.round", .summary = "the nearest integer, ties to even", .tflite = {"ROUND", 0}});
 
 }  // namespace dtr::ops

@@ -10,7 +10,7 @@ constexpr auto kFunction = []<class T>(T x) {
 
 }  // namespace
 
-constinit const OpDef kSign =
-    unary_op_on_numbers<kFunction, int64_t>({.name = "aten.sign", .summary = "-1, 0 or 1"});
+constinit const OpDef kSign = unary_op_on_numbers<kFunction, int64_t>(
+    {.name = "aten.sign", .summary = "-1, 0 or 1", .tflite = {"SIGN", 0}});
 
 }  // namespace dtr::ops

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/placement_report.h"
@@ -192,8 +193,13 @@ Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options,
                      has_real_samples ? compiled.samples()->inputs(0) : std::vector<TensorView>());
 }
 
+void print(const CompileWatch& watch, const Diagnostic& diagnostic) {
+  if (watch.err)
+    watch.err((watch.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic)) + "\n");
+}
+
 void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
-  if (!compiled.samples_are_noise || compiled.came_quantized || !watch.err) return;
+  if (!compiled.samples_are_noise || compiled.came_quantized) return;
   const Diagnostic warning{
       .id = DiagnosticId::kCalibrationMissing,
       .reason =
@@ -204,7 +210,7 @@ void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
           "`deuteron eval`",
       .place = {.file = compiled.module.file},
       .severity = Severity::kWarning};
-  watch.err((watch.json_diagnostics ? to_json(warning) : to_text(warning)) + "\n");
+  print(watch, warning);
 }
 
 // The program, if its file is open, and what belongs to it: all of it is written, or nothing.
@@ -261,7 +267,12 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   }
   watch_passes(options, watch, settings);
   settings.progress = watch.progress;
-  settings.on_read = [&](const Compilation& model) { return check_read(options, model); };
+  settings.on_read = [&](const Compilation& model) {
+    if (model.kind == FileKind::kTflite)
+      for (const Diagnostic& note : tflite::notes_on_tflite(model.model_bytes, model.module.file))
+        print(watch, note);
+    return check_read(options, model);
+  };
   settings.on_quantized = [&](const Compilation& model) {
     if (watch.on_quantized) watch.on_quantized();
     return write_quantized(options, watch, model);

@@ -6,8 +6,11 @@
 #include <cstring>
 #include <limits>
 
+#include "compiler/frontends/tflite/stored_forms.h"
 #include "compiler/ir/reorder.h"
 #include "compiler/ir/verifier.h"
+#include "compiler/ops/constant_folding.h"
+#include "device/numerics/requantize.h"
 
 namespace dtr::tflite {
 namespace {
@@ -18,6 +21,10 @@ std::optional<DType> dtype_of(fb::TensorType type) {
       return DType::kFloat32;
     case fb::TensorType::INT8:
       return DType::kInt8;
+    case fb::TensorType::UINT8:
+      return DType::kUint8;
+    case fb::TensorType::INT16:
+      return DType::kInt16;
     case fb::TensorType::INT32:
       return DType::kInt32;
     case fb::TensorType::INT64:
@@ -86,7 +93,7 @@ Shape logical_shape(const Shape& shape) {
   return result;
 }
 
-Importer::Importer(const ModelFile& file, const std::string& name, bool kept)
+Importer::Importer(ModelFile& file, const std::string& name, bool kept)
     : file_(file),
       kept_(kept),
       import_(empty_import(file, name)),
@@ -94,6 +101,8 @@ Importer::Importer(const ModelFile& file, const std::string& name, bool kept)
 
 Result<Import> Importer::run() && {
   DTR_TRY(check_operators());
+  DTR_ASSIGN(import_.notes, convert_stored_forms(file_, import_.module.file));
+  DTR_TRY(bind_open_extents());
   DTR_TRY(add_inputs());
   for (const OperatorInfo& op : file_.operators) DTR_TRY(convert(op));
   DTR_TRY(finish());
@@ -108,7 +117,10 @@ Result<void> Importer::check_operators() const {
         "Export the model without IF, WHILE and CALL.", place({}));
   std::vector<std::string> unknown;
   for (const OperatorInfo& op : file_.operators)
-    if (find_operator(op.code) == nullptr) unknown.push_back(op.name);
+    if (find_operator(op.code) == nullptr) {
+      const std::string_view needs = why_refused(op.code);
+      unknown.push_back(needs.empty() ? op.name : fmt::format("{} ({})", op.name, needs));
+    }
   if (unknown.empty()) return {};
   std::ranges::sort(unknown);
   unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
@@ -116,6 +128,73 @@ Result<void> Importer::check_operators() const {
       DiagnosticId::kTfliteUnsupportedOperator,
       fmt::format("the model has operators that are not supported: {}", fmt::join(unknown, ", ")),
       "Replace them before the export.", place({}));
+}
+
+// An export with an open batch has −1 in the signature of a shape, and 1 in the shape.
+Result<void> Importer::bind_open_extents() {
+  for (const int32_t index : file_.inputs) {
+    TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
+    if (std::ranges::find(tensor.signature, -1) == tensor.signature.end()) continue;
+    import_.notes.push_back(
+        {.id = DiagnosticId::kTfliteUnsupportedOption,
+         .reason = fmt::format("its shape is open ([{}]) and read as [{}]",
+                               fmt::join(tensor.signature, ", "), fmt::join(tensor.shape, ", ")),
+         .fix = "Export the model with fixed shapes for other extents.",
+         .place = place(tensor.name),
+         .severity = Severity::kNote});
+  }
+  return {};
+}
+
+Result<ValueId> Importer::emit_plain(const OpDef& def, std::vector<ValueId> operands,
+                                     Attributes attributes,
+                                     std::optional<Quantization> quantization) {
+  return rewriter_.append({.def = &def,
+                           .operands = std::move(operands),
+                           .attributes = std::move(attributes),
+                           .origin = origin_,
+                           .quantization = std::move(quantization)});
+}
+
+// The codes of a UINT8 tensor are those of int8 plus 128. Inputs and outputs of the program are
+// bytes, as in the file.
+Result<ValueId> Importer::shifted_input(ValueId bytes, const TensorInfo& tensor) {
+  origin_ = {.sources = {static_cast<uint32_t>(import_.module.sources.size())}};
+  import_.module.sources.push_back({.name = tensor.name, .target = "UINT8"});
+  const auto number = [&](double value, std::string_view what) {
+    const auto x = static_cast<float>(value);
+    const ConstantId id =
+        import_.module.constants.add(DType::kFloat32, std::as_bytes(std::span(&x, 1)));
+    return rewriter_.add_constant({.dtype = DType::kFloat32}, id,
+                                  fmt::format("{}_{}", tensor.name, what));
+  };
+  DTR_ASSIGN(ValueId x, emit_plain(ops::kConvert, {bytes}, {{"dtype", std::string("f32")}}));
+  if (tensor.zero_points[0] != -128) {
+    DTR_ASSIGN(x,
+               emit_plain(ops::kSubTensor, {x, number(tensor.zero_points[0] + 128, "zero_point")}));
+  }
+  DTR_ASSIGN(x, emit_plain(ops::kMulTensor, {x, number(tensor.scales[0], "scale")}));
+  DTR_ASSIGN(const Type wanted, type_of(tensor, {}, -1));
+  return emit_plain(ops::kQuantize, {x}, {}, wanted.quantization);
+}
+
+Result<ValueId> Importer::shifted_output(ValueId codes, const TensorInfo& tensor) {
+  origin_ = {.sources = {static_cast<uint32_t>(import_.module.sources.size())}};
+  import_.module.sources.push_back({.name = tensor.name, .target = "UINT8"});
+  const auto number = [&](double value, std::string_view what) {
+    const auto x = static_cast<float>(value);
+    const ConstantId id =
+        import_.module.constants.add(DType::kFloat32, std::as_bytes(std::span(&x, 1)));
+    return rewriter_.add_constant({.dtype = DType::kFloat32}, id,
+                                  fmt::format("{}_{}", tensor.name, what));
+  };
+  DTR_ASSIGN(ValueId x, emit_plain(ops::kDequantize, {codes}));
+  DTR_ASSIGN(x, emit_plain(ops::kMulTensor,
+                           {x, number(1.0 / static_cast<double>(tensor.scales[0]), "inverse")}));
+  // Half a step more, because the conversion cuts fractions off.
+  DTR_ASSIGN(x,
+             emit_plain(ops::kAddTensor, {x, number(tensor.zero_points[0] + 128.5, "half_step")}));
+  return emit_plain(ops::kConvert, {x}, {{"dtype", std::string("u8")}});
 }
 
 Result<void> Importer::add_inputs() {
@@ -127,7 +206,14 @@ Result<void> Importer::add_inputs() {
                   {}, place(tensor.name));
     DTR_ASSIGN(Type type, type_of(tensor, logical_dims(tensor.shape.size()), -1));
     if (type.rank() == 4) type.layout = Layout::kChannelsLast;
+    if (tensor.was_uint8) {
+      type.dtype = DType::kUint8;
+      type.quantization.reset();
+    }
     value = rewriter_.add_input(std::move(type), tensor.name);
+    if (tensor.was_uint8) {
+      DTR_ASSIGN(value, shifted_input(value, tensor));
+    }
   }
   return {};
 }
@@ -165,6 +251,17 @@ Result<void> Importer::define(size_t index, ValueId result) {
   DTR_ASSIGN(const Type expected,
              type_of(output(index), logical_dims(output(index).shape.size()), -1));
   const Type& actual = rewriter_.graph().type(result);
+  TensorInfo& tensor = file_.tensors[static_cast<size_t>(op_->outputs[index])];
+  if (actual.shape != expected.shape && actual.dtype == expected.dtype &&
+      std::ranges::find(tensor.signature, -1) != tensor.signature.end()) {
+    // What an open extent is follows from those of the inputs.
+    tensor.shape = actual.shape;
+    if (actual.rank() == 4)
+      for (size_t i = 0; i < 4; ++i) tensor.shape[i] = actual.shape[logical_dim(i, 4)];
+    import_.values[static_cast<size_t>(op_->outputs[index])] = result;
+    rewriter_.rename(result, tensor.name);
+    return {};
+  }
   if (actual.shape != expected.shape || actual.dtype != expected.dtype)
     return invalid(
         fmt::format("it makes {} of shape {}, the file says {} of shape {} (logical order)",
@@ -186,11 +283,15 @@ Result<int64_t> Importer::logical_axis(int64_t axis, size_t rank) const {
 Result<void> Importer::finish() {
   std::vector<ValueId> outputs;
   for (const int32_t index : file_.outputs) {
-    const ValueId value = import_.values[static_cast<size_t>(index)];
-    const std::string& name = file_.tensors[static_cast<size_t>(index)].name;
+    ValueId value = import_.values[static_cast<size_t>(index)];
+    const TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
+    const std::string& name = tensor.name;
     if (!value.valid())
       return fail(DiagnosticId::kTfliteInvalid,
                   "it is an output of the model, but no operator makes it", {}, place(name));
+    if (tensor.was_uint8) {
+      DTR_ASSIGN(value, shifted_output(value, tensor));
+    }
     outputs.push_back(value);
   }
   rewriter_.set_outputs(outputs);
@@ -212,7 +313,7 @@ Result<Type> Importer::type_of(const TensorInfo& tensor, const Ints& dims, int a
   const bool integer = dtype == DType::kInt8 || dtype == DType::kInt32;
   if (!dtype || (quantized && !integer))
     return fail(DiagnosticId::kTfliteUnsupportedDtype,
-                fmt::format("it is {}{}, supported are FLOAT32, INT8 and (as index or bias) INT32",
+                fmt::format("it is {}{}, supported are floats, quantized INT8, integers and BOOL",
                             quantized ? "quantized " : "", fb::EnumNameTensorType(tensor.type)),
                 "Quantize the model to int8, or not at all.", place(tensor.name));
   Type type{.dtype = *dtype};
@@ -253,50 +354,138 @@ Result<ValueId> Importer::value(size_t operand) {
 
 Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, int axis) {
   const TensorInfo& of = tensor(operand);
-  if (!of.constant())
-    return unsupported(
-        fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
+  if (!of.constant()) {
+    if (of.scales.size() > 1)
+      return unsupported(
+          fmt::format("`{}` is computed by the model and quantized per channel", of.name));
+    DTR_ASSIGN(const ValueId computed, file_value(operand));
+    if (!ops::is_static(import_.module.forward(), computed))
+      return unsupported(
+          fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
+    return Builder(*this).permute(computed, dims);
+  }
   DTR_ASSIGN(Type type, type_of(of, dims, axis));
   ConstantPool& pool = import_.module.constants;
   ConstantId id;
   if (!is_identity(dims)) {
     id = pool.add(type.dtype, permute(of.data, of.shape, dims, byte_size(type.dtype)));
   } else {
-    id = kept_ ? pool.add_in_place(type.dtype, of.data) : pool.add(type.dtype, of.data);
+    id = kept_ && !of.converted ? pool.add_in_place(type.dtype, of.data)
+                                : pool.add(type.dtype, of.data);
   }
   return rewriter_.add_constant(std::move(type), id, of.name);
 }
 
-Result<Ints> Importer::integers(size_t operand) const {
+Result<ValueId> Importer::add_codes(std::span<const std::byte> codes, const Shape& shape,
+                                    const Ints& dims, float scale) {
+  Type type{.dtype = DType::kInt8};
+  for (const int64_t dim : dims) type.shape.push_back(shape[static_cast<size_t>(dim)]);
+  type.quantization = Quantization::per_tensor(scale, 0);
+  const ConstantId id = import_.module.constants.add(DType::kInt8, permute(codes, shape, dims, 1));
+  return rewriter_.add_constant(std::move(type), id, output().name + "_weight");
+}
+
+Result<ValueId> Importer::joined_codes(const std::vector<ValueId>& parts, int dim) {
+  const Graph& graph = import_.module.forward();
+  Type type = graph.type(parts.front());
+  const auto axis = static_cast<size_t>(dim);
+  size_t inner = 1, outer = 1;
+  for (size_t i = 0; i < type.rank(); ++i)
+    (i < axis ? outer : inner) *= static_cast<size_t>(type.shape[i]);
+  std::vector<std::byte> codes;
+  for (size_t block = 0; block < outer; ++block)
+    for (const ValueId part : parts) {
+      const std::span<const std::byte> from =
+          import_.module.constants.bytes(graph.value(part).constant).subspan(block * inner, inner);
+      codes.insert(codes.end(), from.begin(), from.end());
+    }
+  type.shape[axis] *= static_cast<int64_t>(parts.size());
+  const ConstantId id = import_.module.constants.add(DType::kInt8, codes);
+  return rewriter_.add_constant(std::move(type), id, output().name + "_weights");
+}
+
+Result<std::vector<double>> Importer::known(size_t operand) {
   const TensorInfo& of = tensor(operand);
-  if (!of.constant())
+  const Graph& graph = import_.module.forward();
+  if (element_count(of.shape) == 0) return std::vector<double>();
+  DTR_ASSIGN(const ValueId id, value(operand));
+  const Builder builder(*this);
+  if (graph.is_constant(id)) return builder.constant_elements(id).value();
+  if (!ops::is_static(graph, id))
     return unsupported(
         fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
-  Ints result;
-  const size_t size = of.type == fb::TensorType::INT64 ? 8 : 4;
+  std::vector<Tensor> made = ops::evaluate_on_constants(import_.module, graph, graph.producer(id));
+  return elements_of(made.at(graph.value(id).result));
+}
+
+Result<Ints> Importer::integers(size_t operand) {
+  const TensorInfo& of = tensor(operand);
   if (of.type != fb::TensorType::INT32 && of.type != fb::TensorType::INT64)
     return invalid(fmt::format("`{}` is not INT32", of.name));
-  for (size_t at = 0; at < of.data.size(); at += size) {
-    int64_t wide = 0;
-    int32_t narrow = 0;
-    std::memcpy(size == 8 ? static_cast<void*>(&wide) : &narrow, of.data.data() + at, size);
-    result.push_back(size == 8 ? wide : narrow);
-  }
+  DTR_ASSIGN(const std::vector<double> elements, known(operand));
+  Ints result;
+  for (const double element : elements)
+    result.push_back(numerics::saturating_cast<int64_t>(element));
   return result;
 }
 
-Result<double> Importer::real(size_t operand) const {
+Result<double> Importer::real(size_t operand) {
+  DTR_ASSIGN(const std::vector<double> elements, known(operand));
   const TensorInfo& of = tensor(operand);
-  if (of.type == fb::TensorType::FLOAT32 && of.data.size() == sizeof(float)) {
-    float result = 0;
-    std::memcpy(&result, of.data.data(), sizeof result);
-    return result;
+  if (elements.size() != 1 || of.scales.size() > 1)
+    return unsupported(fmt::format("`{}` has {} elements, expected 1", of.name, elements.size()));
+  if (of.scales.empty()) return elements.front();
+  return static_cast<double>(of.scales[0]) * (elements.front() - of.zero_points[0]);
+}
+
+Result<ValueId> Importer::file_value(size_t operand) {
+  DTR_ASSIGN(const ValueId id, value(operand));
+  return in_file_order(id);
+}
+
+Result<ValueId> Importer::real_value(size_t operand) {
+  DTR_ASSIGN(const ValueId id, value(operand));
+  return dequantized(id);
+}
+
+Result<ValueId> Importer::dequantized(ValueId id) {
+  return type(id).quantized() ? Builder(*this).emit(ops::kDequantize.name, {id}) : id;
+}
+
+Result<ValueId> Importer::in_file_order(ValueId id) {
+  return type(id).rank() == 4 ? Builder(*this).permute(id, {0, 2, 3, 1}) : id;
+}
+
+Result<ValueId> Importer::in_logical_order(ValueId id) {
+  return type(id).rank() == 4 ? Builder(*this).permute(id, logical_dims(4)) : id;
+}
+
+Result<ValueId> Importer::aligned(ValueId id, const Shape& of_file) {
+  const size_t rank = output().shape.size();
+  if (rank == of_file.size() || (rank != 4 && of_file.size() != 4)) return id;
+  if (rank != 4 || of_file.size() > 4) return in_file_order(id);
+  Shape shape = of_file;
+  shape.insert(shape.begin(), 4 - shape.size(), 1);
+  return reshape(id, of_file, shape);
+}
+
+Result<ValueId> Importer::as_output(ValueId id, size_t index) {
+  DTR_ASSIGN(Type wanted, type_of(output(index), {}, -1));
+  if (wanted.quantized()) {
+    if (type(id).quantized()) {
+      if (type(id).quantization->scales == wanted.quantization->scales &&
+          type(id).quantization->zero_points == wanted.quantization->zero_points)
+        return id;
+      return Builder(*this).emit(ops::kRequantize.name, {id}, {}, wanted.quantization);
+    }
+    if (wanted.quantization->scales.size() != 1)
+      return unsupported("its output is quantized per channel");
+    return Builder(*this).emit(ops::kQuantize.name, {id}, {}, wanted.quantization);
   }
-  if (of.type == fb::TensorType::INT8 && of.data.size() == 1 && of.scales.size() == 1)
-    return static_cast<double>(of.scales[0]) *
-           (static_cast<int8_t>(of.data[0]) - of.zero_points[0]);
-  return unsupported(
-      fmt::format("`{}` is not a constant of one FLOAT32 or quantized INT8 element", of.name));
+  DTR_ASSIGN(const ValueId plain, dequantized(id));
+  if (type(plain).dtype == wanted.dtype) return plain;
+  return Builder(*this).emit(ops::kConvert.name, {plain},
+                             {{"dtype", std::string(dtr::name(wanted.dtype))}});
 }
 
 Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands,
@@ -387,14 +576,14 @@ Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string&
   // The tables of the format are aligned inside the file, so that the file has to be in memory.
   const Tensor aligned =
       Tensor::copy_of(DType::kUint8, {static_cast<int64_t>(bytes.size())}, bytes);
-  DTR_ASSIGN(const ModelFile model, ModelFile::open(aligned.bytes(), file));
+  DTR_ASSIGN(ModelFile model, ModelFile::open(aligned.bytes(), file));
   return Importer(model, file, false).run();
 }
 
 namespace {
 
 Result<Import> import_contents(FileContents contents, const std::string& path) {
-  DTR_ASSIGN(const ModelFile model, ModelFile::open(contents.bytes(), path));
+  DTR_ASSIGN(ModelFile model, ModelFile::open(contents.bytes(), path));
   DTR_ASSIGN(Import import, Importer(model, path, true).run());
   import.module.constants.keep(std::move(contents));
   return import;
@@ -405,6 +594,11 @@ Result<Import> import_contents(FileContents contents, const std::string& path) {
 Result<Import> import_tflite(const std::string& path) {
   DTR_ASSIGN(FileContents contents, FileContents::read(path));
   return import_contents(std::move(contents), path);
+}
+
+std::vector<Diagnostic> notes_on_tflite(std::span<const std::byte> bytes, const std::string& file) {
+  Result<Import> import = parse_tflite(bytes, file);
+  return import ? std::move(import->notes) : std::vector<Diagnostic>();
 }
 
 Result<Module> read_tflite(FileContents file, const std::string& path) {

@@ -14,8 +14,9 @@ namespace dtr::tflite {
 
 class Importer {
  public:
-  // `kept`: constants refer to the bytes of the file, which the module owns; else they are copied.
-  Importer(const ModelFile& file, const std::string& name, bool kept);
+  // Converts tensors of `file` in place. `kept`: constants refer to the bytes of the file, which
+  // the module owns; else they are copied.
+  Importer(ModelFile& file, const std::string& name, bool kept);
   // Imports the whole file. Errors: ids tflite-*, with the tensor or operator at fault.
   Result<Import> run() &&;
 
@@ -45,12 +46,35 @@ class Importer {
   // A constant operand of rank 4, permuted: dimension i of the result is dimension `dims[i]` of the
   // file. `axis`: the quantized dimension of the result. Errors: as value.
   Result<ValueId> permuted_constant(size_t operand, const Ints& dims, int axis);
-  // The elements of a constant int32 or int64 operand. Error: kTfliteUnsupportedOption if it is
-  // computed.
-  Result<Ints> integers(size_t operand) const;
-  // The real value of a constant operand of one element. Error: kTfliteUnsupportedOption if it is
-  // computed.
-  Result<double> real(size_t operand) const;
+  // A constant of int8 codes with zero point 0, permuted as by permuted_constant; and several of
+  // them joined along a dimension. Errors: those of Builder.
+  Result<ValueId> add_codes(std::span<const std::byte> codes, const Shape& shape, const Ints& dims,
+                            float scale);
+  Result<ValueId> joined_codes(const std::vector<ValueId>& parts, int dim);
+  // An operand in the file's order of dimensions. Errors: as value.
+  Result<ValueId> file_value(size_t operand);
+  // An operand as real numbers, in logical order: codes are dequantized. Errors: as value.
+  Result<ValueId> real_value(size_t operand);
+  // The same of a value.
+  Result<ValueId> dequantized(ValueId value);
+  // A value of rank 4 from logical order to the file's, and back; others as they are.
+  Result<ValueId> in_file_order(ValueId value);
+  Result<ValueId> in_logical_order(ValueId value);
+  // An operand of an elementwise operator with dimensions that broadcast in logical order as they
+  // do in the file. `value` is that operand, or what was made of it, in logical order.
+  Result<ValueId> aligned(ValueId value, const Shape& of_file);
+  // Real numbers or integers as the output tensor `index` has them: quantized, or converted to its
+  // dtype. Errors: those of Builder.
+  Result<ValueId> as_output(ValueId value, size_t index = 0);
+
+  // The elements of an operand that depends on no input of the model. Error:
+  // kTfliteUnsupportedOption if it does.
+  Result<std::vector<double>> known(size_t operand);
+  // The same of an int32 or int64 operand.
+  Result<Ints> integers(size_t operand);
+  // The real value of an operand of one element that depends on no input. Error:
+  // kTfliteUnsupportedOption.
+  Result<double> real(size_t operand);
 
   // Appends an op, whose result has the quantization of the output tensor if it has one. Errors:
   // those of Rewriter::insert.
@@ -88,6 +112,12 @@ class Importer {
  private:
   Result<void> check_operators() const;
   Result<void> add_inputs();
+  Result<void> bind_open_extents();
+  Result<ValueId> shifted_input(ValueId bytes, const TensorInfo& tensor);
+  Result<ValueId> shifted_output(ValueId codes, const TensorInfo& tensor);
+  Result<ValueId> emit_plain(const OpDef& def, std::vector<ValueId> operands,
+                             Attributes attributes = {},
+                             std::optional<Quantization> quantization = {});
   Result<void> convert(const OperatorInfo& op);
   Result<void> define(size_t index, ValueId result);
   Result<void> finish();
@@ -96,7 +126,7 @@ class Importer {
     return {.file = import_.module.file, .node = std::move(node)};
   }
 
-  const ModelFile& file_;
+  ModelFile& file_;
   bool kept_;
   Import import_;
   Rewriter rewriter_;
@@ -115,11 +145,26 @@ struct OperatorDef {
   Conversion convert;
   ConversionOfSeveral convert_several = nullptr;  // for several outputs; replaces `convert`
 };
-// Rows of operators that slice, repeat and join tensors.
+// Rows of operators that compute element by element, of those that slice, repeat and join tensors,
+// and of those that make constants or take elements by index.
+std::span<const OperatorDef> elementwise_operators();
 std::span<const OperatorDef> movement_operators();
+std::span<const OperatorDef> index_operators();
+// Bounds for what is unrolled.
+inline constexpr int64_t kMaxParts = 4096;
 inline constexpr size_t kAnyNumber = SIZE_MAX;
+// One real or integer op of our own, its operands in logical order, as an operator of the file:
+// codes are dequantized before and quantized behind. Errors: those of Builder.
+Result<ValueId> on_reals(Importer& importer, std::string_view op, std::vector<ValueId> operands,
+                         const Attributes& attributes = {});
+// A fused activation of a value that no op of ours fuses.
+Result<ValueId> activated(Importer& importer, ValueId value, const std::string& activation);
+
 // nullptr if the operator is not supported.
 const OperatorDef* find_operator(fb::BuiltinOperator code);
+
+// What an operator without a row needs that is not here; empty: nothing that is known.
+std::string_view why_refused(fb::BuiltinOperator code);
 
 // The logical dimension of dimension `dim` of the file: NHWC to NCHW for rank 4.
 size_t logical_dim(size_t dim, size_t rank);

@@ -6,9 +6,6 @@
 #include <cstring>
 
 namespace dtr::tflite {
-namespace {
-
-// Bytes of an element; 0 for types without a fixed size or that Deuteron has no name for.
 size_t element_size(fb::TensorType type) {
   switch (type) {
     case fb::TensorType::BOOL:
@@ -34,16 +31,25 @@ size_t element_size(fb::TensorType type) {
   }
 }
 
+namespace {
+
 struct Reader {
   const fb::Model& model;
   const std::string& file;
   // Bytes that may still be copied out of the file. Tables of a flatbuffer may refer to the same
   // data any number of times; without a limit a small file could ask for absurd memory.
   size_t budget;
+  size_t dense_budget;  // bytes that sparse tensors may become
+  std::span<const std::byte> bytes;
 
-  Result<void> spend(size_t bytes) {
-    if (bytes > budget) return invalid("the same data are referred to absurdly often");
-    budget -= bytes;
+  Result<void> spend(size_t count) {
+    if (count > budget) return invalid("the same data are referred to absurdly often");
+    budget -= count;
+    return {};
+  }
+  Result<void> spend_dense(size_t count) {
+    if (count > dense_budget) return invalid("its sparse tensors are absurdly large");
+    dense_budget -= count;
     return {};
   }
 
@@ -101,6 +107,63 @@ struct Reader {
     return {};
   }
 
+  Result<std::vector<int64_t>> sparse_indices(fb::IndicesType type, const fb::AnyOptions* table,
+                                              const TensorInfo& tensor) {
+    std::vector<int64_t> result;
+    const auto read = [&]<class Table>(const Table* vector) {
+      flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+      if (vector == nullptr || !vector->Verify(verifier) || vector->values() == nullptr)
+        return false;
+      result.assign(vector->values()->begin(), vector->values()->end());
+      return true;
+    };
+    const bool read_one = type == fb::IndicesType::Int32Vector
+                              ? read(reinterpret_cast<const fb::Int32Vector*>(table))
+                          : type == fb::IndicesType::Uint16Vector
+                              ? read(reinterpret_cast<const fb::Uint16Vector*>(table))
+                              : type == fb::IndicesType::Uint8Vector &&
+                                    read(reinterpret_cast<const fb::Uint8Vector*>(table));
+    if (!read_one) return invalid("the indices of its sparse elements are missing", tensor.name);
+    DTR_TRY(spend(result.size() * sizeof(int64_t)));
+    return result;
+  }
+
+  Result<Sparsity> sparsity(const fb::SparsityParameters& from, const TensorInfo& tensor) {
+    const auto bad = [&] {
+      return invalid("the description of its sparse elements is damaged", tensor.name);
+    };
+    const size_t rank = tensor.shape.size();
+    const auto *order = from.traversal_order(), *blocks = from.block_map();
+    const auto* levels = from.dim_metadata();
+    const size_t block_count = blocks == nullptr ? 0 : blocks->size();
+    if (order == nullptr || levels == nullptr || order->size() != rank + block_count ||
+        levels->size() != order->size() || block_count > rank)
+      return bad();
+    Sparsity result;
+    for (uint32_t i = 0; i < order->size(); ++i) {
+      const fb::DimensionMetadata& level = *levels->Get(i);
+      const int32_t at = order->Get(i);
+      if (at < 0 || static_cast<size_t>(at) >= order->size()) return bad();
+      const bool inside = static_cast<size_t>(at) >= rank;
+      const int32_t dim =
+          inside ? blocks->Get(static_cast<uint32_t>(static_cast<size_t>(at) - rank)) : at;
+      if (dim < 0 || static_cast<size_t>(dim) >= rank) return bad();
+      Sparsity::Level made{.dim = static_cast<size_t>(dim),
+                           .sparse = level.format() == fb::DimensionType::SPARSE_CSR,
+                           .extent = level.dense_size()};
+      if (inside) made.block = level.dense_size();
+      if (made.extent < 0 || made.block < 1 || (inside && made.sparse)) return bad();
+      if (made.sparse) {
+        DTR_ASSIGN(made.segments,
+                   sparse_indices(level.array_segments_type(), level.array_segments(), tensor));
+        DTR_ASSIGN(made.indices,
+                   sparse_indices(level.array_indices_type(), level.array_indices(), tensor));
+      }
+      result.levels.push_back(std::move(made));
+    }
+    return result;
+  }
+
   Result<TensorInfo> tensor(const fb::Tensor& from, size_t index) {
     TensorInfo tensor{.name = from.name() == nullptr || from.name()->size() == 0
                                   ? fmt::format("tensor_{}", index)
@@ -111,19 +174,26 @@ struct Reader {
     if (from.shape() != nullptr && from.shape()->size() > kMaxRank)
       return invalid(fmt::format("it has {} dimensions", from.shape()->size()), tensor.name);
     if (from.shape() != nullptr) tensor.shape.assign(from.shape()->begin(), from.shape()->end());
+    if (from.shape_signature() != nullptr && from.shape_signature()->size() == tensor.shape.size())
+      tensor.signature.assign(from.shape_signature()->begin(), from.shape_signature()->end());
     const auto elements = checked_element_count(tensor.shape);
     if (!elements || *elements > INT32_MAX)
       return invalid(fmt::format("the shape {} is impossible", to_string(tensor.shape)),
                      tensor.name);
     DTR_ASSIGN(tensor.data, buffer(from.buffer(), tensor.name));
     DTR_TRY(spend(tensor.data.size()));
-    if (const size_t size = element_size(from.type());
-        tensor.constant() && size != 0 &&
-        tensor.data.size() != static_cast<size_t>(*elements) * size)
-      return invalid(
-          fmt::format("it has {} bytes of data, its shape {} needs {}", tensor.data.size(),
-                      to_string(tensor.shape), static_cast<size_t>(*elements) * size),
-          tensor.name);
+    const size_t size = element_size(from.type());
+    const auto count = static_cast<size_t>(*elements);
+    if (from.sparsity() != nullptr && tensor.constant()) {
+      DTR_TRY(spend_dense(count * size));
+      DTR_ASSIGN(tensor.sparsity, sparsity(*from.sparsity(), tensor));
+    } else if (const size_t needed =
+                   from.type() == fb::TensorType::INT4 ? (count + 1) / 2 : count * size;
+               tensor.constant() && needed != 0 && tensor.data.size() != needed) {
+      return invalid(fmt::format("it has {} bytes of data, its shape {} needs {}",
+                                 tensor.data.size(), to_string(tensor.shape), needed),
+                     tensor.name);
+    }
     DTR_TRY(quantization(from.quantization(), tensor));
     return tensor;
   }
@@ -175,7 +245,8 @@ Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::s
   flatbuffers::Verifier verifier(data, bytes.size());
   if (!fb::VerifyModelBuffer(verifier)) return damaged("the flatbuffer is truncated or damaged");
   const fb::Model& model = *fb::GetModel(data);
-  Reader reader{model, file, 16 * bytes.size() + (size_t{1} << 20)};
+  Reader reader{model, file, 16 * bytes.size() + (size_t{1} << 20),
+                256 * bytes.size() + (size_t{1} << 20), bytes};
   if (model.version() != 3)
     return damaged(fmt::format("it has version {} of the format, expected 3", model.version()));
   if (model.subgraphs() == nullptr || model.subgraphs()->size() == 0)

@@ -5,18 +5,37 @@
 #include <flatbuffers/flatbuffers.h>
 
 #include <cstddef>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "compiler/frontends/tflite/tflite_generated.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/type.h"
 #include "compiler/support/result.h"
 
 namespace dtr::tflite {
 
 inline constexpr size_t kMaxRank = 8;
+
+// Bytes of an element; 0 for types without a fixed size or that Deuteron has no name for.
+size_t element_size(fb::TensorType type);
+
+// The places of the elements of a sparse tensor, as nested loops from outermost to innermost. A
+// dimension that is divided into blocks has a second level, whose index counts inside of a block of
+// `block` elements.
+struct Sparsity {
+  struct Level {
+    size_t dim = 0;
+    int64_t block = 1;  // of a level inside of blocks: their extent
+    bool sparse = false;
+    int64_t extent = 0;  // of a dense level
+    std::vector<int64_t> segments = {}, indices = {};
+  };
+  std::vector<Level> levels;
+};
 
 // One tensor of the file, in the file's order of dimensions.
 struct TensorInfo {
@@ -28,6 +47,10 @@ struct TensorInfo {
   std::vector<int32_t> zero_points;
   int quantized_dimension = 0;
   bool is_variable = false;
+  bool converted = false;  // `data` are not bytes of the file
+  bool was_uint8 = false;  // codes and zero points are those of the file less 128
+  Ints signature = {};     // the shape as exported, −1 where it is open; empty: not said
+  std::optional<Sparsity> sparsity = {};
 
   bool constant() const { return !data.empty(); }
 };
@@ -68,8 +91,14 @@ class ModelFile {
     return table->Verify(verifier) ? table : nullptr;
   }
 
+  // Keeps bytes of a converted constant as long as the object.
+  std::span<const std::byte> own(std::vector<std::byte> bytes) {
+    return converted_.emplace_back(std::move(bytes));
+  }
+
  private:
   std::span<const std::byte> bytes_;
+  std::deque<std::vector<std::byte>> converted_;
 };
 
 }  // namespace dtr::tflite

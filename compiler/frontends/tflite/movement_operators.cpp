@@ -12,8 +12,6 @@ namespace {
 using fb::BuiltinOperator;
 using fb::OptionsType;
 
-constexpr int64_t kMaxParts = 4096;
-
 const Shape& shape_of(Importer& importer, size_t operand) { return importer.tensor(operand).shape; }
 
 // Elements [start, start + (count − 1) · step] of a logical dimension.
@@ -53,52 +51,88 @@ Result<ValueId> slice(Importer& importer) {
   return x;
 }
 
-Result<ValueId> strided_slice(Importer& importer) {
+// One dimension of the operand as a strided slice takes it, or a new one of extent 1.
+struct SlicedDim {
+  int64_t begin = 0, end = 0, step = 1;
+  bool whole = true, begins_open = false, ends_open = false;
+  bool single = false;  // one index, whose dimension is dropped
+  bool is_new = false;
+};
+
+// The masks of the format, written out for every dimension.
+Result<std::vector<SlicedDim>> sliced_dims(Importer& importer, size_t rank) {
   DTR_ASSIGN(const fb::StridedSliceOptions* options,
              importer.options<fb::StridedSliceOptions>(OptionsType::StridedSliceOptions));
-  if (options->ellipsis_mask() != 0 || options->new_axis_mask() != 0 || options->offset())
-    return importer.unsupported(
-        "an ellipsis, a new axis or ends that are offsets are not supported");
-  const Shape shape = shape_of(importer, 0);
   DTR_ASSIGN(const Ints begin, importer.integers(1));
   DTR_ASSIGN(const Ints end, importer.integers(2));
   DTR_ASSIGN(const Ints step, importer.integers(3));
-  if (begin.size() > shape.size() || end.size() != begin.size() || step.size() != begin.size())
-    return importer.invalid(fmt::format("{} begins, {} ends and {} strides for rank {}",
-                                        begin.size(), end.size(), step.size(), shape.size()));
   const auto flagged = [](int32_t mask, size_t i) {
-    return (static_cast<uint32_t>(mask) >> i & 1u) != 0;
+    return i < 32 && (static_cast<uint32_t>(mask) >> i & 1u) != 0;
   };
+  size_t taken = 0;  // dimensions of the operand that entries name
+  for (size_t i = 0; i < begin.size(); ++i)
+    if (!flagged(options->ellipsis_mask(), i) && !flagged(options->new_axis_mask(), i)) ++taken;
+  if (taken > rank || end.size() != begin.size() || step.size() != begin.size())
+    return importer.invalid(fmt::format("{} begins, {} ends and {} strides for rank {}",
+                                        begin.size(), end.size(), step.size(), rank));
+  std::vector<SlicedDim> dims;
+  size_t whole = rank - taken;  // those of the ellipsis, or behind the last entry
+  for (size_t i = 0; i < begin.size(); ++i) {
+    if (flagged(options->ellipsis_mask(), i)) {
+      dims.insert(dims.end(), whole, SlicedDim{});
+      whole = 0;
+    } else if (flagged(options->new_axis_mask(), i)) {
+      dims.push_back({.is_new = true});
+    } else {
+      dims.push_back({.begin = begin[i],
+                      .end = options->offset() ? begin[i] + end[i] : end[i],
+                      .step = step[i],
+                      .whole = false,
+                      .begins_open = flagged(options->begin_mask(), i),
+                      .ends_open = flagged(options->end_mask(), i),
+                      .single = flagged(options->shrink_axis_mask(), i)});
+    }
+  }
+  dims.insert(dims.end(), whole, SlicedDim{});
+  return dims;
+}
+
+Result<ValueId> strided_slice(Importer& importer) {
+  const Shape shape = shape_of(importer, 0);
+  DTR_ASSIGN(const std::vector<SlicedDim> dims, sliced_dims(importer, shape.size()));
   DTR_ASSIGN(ValueId x, importer.value(0));
   Shape kept = shape;  // of the file
-  Shape shrunk;        // without the dimensions that are single indices
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i >= begin.size()) {
-      shrunk.push_back(shape[i]);
+  Shape result;        // with new dimensions, without those that are single indices
+  size_t i = 0;        // dimension of the operand
+  for (const SlicedDim& of : dims) {
+    if (of.is_new) result.push_back(1);
+    if (of.is_new) continue;
+    const int64_t extent = shape[i];
+    const auto dim = static_cast<int64_t>(logical_dim(i, shape.size()));
+    const size_t at = i++;
+    if (of.whole) {
+      result.push_back(extent);
       continue;
     }
-    const bool single = flagged(options->shrink_axis_mask(), i);
-    const bool backwards = step[i] < 0;
-    if (step[i] == 0) return importer.invalid("a stride is 0");
+    const bool backwards = of.step < 0;
+    if (of.step == 0) return importer.invalid("a stride is 0");
     // As Python clips: forwards to [0, extent], backwards to [−1, extent − 1].
     const auto clip = [&](int64_t bound) {
-      if (bound < 0) bound += shape[i];
-      return std::clamp<int64_t>(bound, backwards ? -1 : 0, backwards ? shape[i] - 1 : shape[i]);
+      if (bound < 0) bound += extent;
+      return std::clamp<int64_t>(bound, backwards ? -1 : 0, backwards ? extent - 1 : extent);
     };
-    const int64_t first =
-        flagged(options->begin_mask(), i) ? (backwards ? shape[i] - 1 : 0) : clip(begin[i]);
-    const int64_t last = single                            ? first + step[i]
-                         : flagged(options->end_mask(), i) ? (backwards ? -1 : shape[i])
-                                                           : clip(end[i]);
-    const int64_t stride = backwards ? -step[i] : step[i];
+    const int64_t first = of.begins_open ? (backwards ? extent - 1 : 0) : clip(of.begin);
+    const int64_t last = of.single      ? first + of.step
+                         : of.ends_open ? (backwards ? -1 : extent)
+                                        : clip(of.end);
+    const int64_t stride = backwards ? -of.step : of.step;
     const int64_t room = backwards ? first - last : last - first;
     const int64_t count = room <= 0 ? 0 : (room - 1) / stride + 1;
-    if (single && (first < 0 || first >= shape[i]))
-      return importer.invalid(fmt::format("index {} of {} elements", begin[i], shape[i]));
-    kept[i] = count;
-    if (!single) shrunk.push_back(count);
-    const auto dim = static_cast<int64_t>(logical_dim(i, shape.size()));
-    if (count != shape[i]) {
+    if (of.single && (first < 0 || first >= extent))
+      return importer.invalid(fmt::format("index {} of {} elements", of.begin, extent));
+    kept[at] = count;
+    if (!of.single) result.push_back(count);
+    if (count != extent) {
       DTR_ASSIGN(x, part(importer, x, dim, backwards ? first - (count - 1) * stride : first, count,
                          stride));
     }
@@ -106,7 +140,7 @@ Result<ValueId> strided_slice(Importer& importer) {
       DTR_ASSIGN(x, reversed(importer, x, {dim}));
     }
   }
-  return importer.reshape(x, kept, shrunk);
+  return importer.reshape(x, kept, result);
 }
 
 // Parts of these sizes along an axis of operand `operand`.
@@ -224,7 +258,7 @@ Result<ValueId> tile(Importer& importer) {
 
 Result<ValueId> broadcast_to(Importer& importer) {
   const Shape& shape = shape_of(importer, 0);
-  const Shape& to = importer.output().shape;
+  DTR_ASSIGN(const Shape to, importer.integers(1));
   if (shape.size() > to.size())
     return importer.invalid(
         fmt::format("{} does not broadcast to {}", to_string(shape), to_string(to)));
@@ -284,30 +318,6 @@ Result<ValueId> reshape_to_output(Importer& importer) {
 }
 
 // ---- elements by index, blocks of pixels
-
-// A value of rank 4 with its dimensions in the file's order; `back` the other way.
-Result<ValueId> file_order(Importer& importer, ValueId value, bool back) {
-  if (importer.type(value).rank() != 4) return value;
-  return Importer::Builder(importer).permute(value, back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1});
-}
-
-Result<ValueId> gather(Importer& importer) {
-  DTR_ASSIGN(const fb::GatherOptions* options,
-             importer.options<fb::GatherOptions>(OptionsType::GatherOptions));
-  if (options->batch_dims() != 0)
-    return importer.unsupported(fmt::format("batch_dims is {}, expected 0", options->batch_dims()));
-  const auto rank = static_cast<int64_t>(shape_of(importer, 0).size());
-  const int64_t axis = options->axis() < 0 ? options->axis() + rank : options->axis();
-  if (axis < 0 || axis >= rank)
-    return importer.invalid(fmt::format("axis {} of rank {}", options->axis(), rank));
-  if (shape_of(importer, 1).size() > 3)
-    return importer.unsupported("its indices have 4 dimensions or more");
-  DTR_ASSIGN(ValueId x, importer.value(0));
-  DTR_ASSIGN(const ValueId index, importer.value(1));
-  DTR_ASSIGN(x, file_order(importer, x, false));
-  DTR_ASSIGN(const ValueId y, importer.append(ops::kIndexSelect, {x, index}, {{"dim", axis}}));
-  return file_order(importer, y, true);
-}
 
 // `value` seen as `split`, its dimensions exchanged, seen as `joined`.
 Result<ValueId> exchanged(Importer& importer, ValueId value, const Shape& split, const Ints& dims,
@@ -411,7 +421,6 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::BROADCAST_TO, 2, 2, broadcast_to},
     {BuiltinOperator::DEPTH_TO_SPACE, 1, 1, depth_to_space},
     {BuiltinOperator::EXPAND_DIMS, 2, 2, reshape_to_output},
-    {BuiltinOperator::GATHER, 2, 2, gather},
     {BuiltinOperator::MIRROR_PAD, 2, 2, mirror_pad},
     {BuiltinOperator::PACK, 1, kAnyNumber, pack},
     {BuiltinOperator::REVERSE_V2, 2, 2, reverse},

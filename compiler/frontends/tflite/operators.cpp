@@ -49,6 +49,57 @@ void set_activation(Attributes& attributes, const std::string& activation) {
   if (!activation.empty()) attributes.set("activation", activation);
 }
 
+// Operand 1 of a convolution or of a fully connected layer as int8 with a zero point of 0, and the
+// x that it multiplies. The codes of uint8 weights less their zero point may need nine bits: then
+// the weight is a sum of parts, side by side along `dim`, and x is repeated in each group.
+struct Multiplied {
+  ValueId x, weight;
+};
+Result<Multiplied> multiplied(Importer& importer, ValueId x, const Ints& weight_dims, int axis,
+                              int dim, int64_t groups) {
+  const TensorInfo& of = importer.tensor(1);
+  if (!of.was_uint8) {
+    DTR_ASSIGN(const ValueId weight, importer.permuted_constant(1, weight_dims, axis));
+    return Multiplied{x, weight};
+  }
+  if (!of.constant() || of.scales.size() != 1)
+    return importer.unsupported("its UINT8 weight is computed, or has several scales");
+  const int32_t zero_point = of.zero_points[0];
+  std::vector<int32_t> values;
+  for (const std::byte code : of.data)
+    values.push_back(static_cast<int8_t>(std::to_integer<uint8_t>(code)) - zero_point);
+  Importer::Builder builder(importer);
+  std::vector<ValueId> parts;
+  bool rest = true;
+  while (rest) {
+    std::vector<std::byte> codes;
+    rest = false;
+    for (int32_t& value : values) {
+      const int32_t code = std::clamp(value, -128, 127);
+      codes.push_back(static_cast<std::byte>(static_cast<uint8_t>(code)));
+      value -= code;
+      rest = rest || value != 0;
+    }
+    DTR_ASSIGN(parts.emplace_back(),
+               importer.add_codes(codes, of.shape, weight_dims, of.scales[0]));
+  }
+  if (parts.size() == 1) return Multiplied{x, parts[0]};
+  const auto count = static_cast<int64_t>(parts.size());
+  Multiplied made;
+  DTR_ASSIGN(made.weight, importer.joined_codes(parts, dim));
+  const Shape shape = importer.type(x).shape;
+  Shape split = shape;
+  split[1] /= groups;
+  split.insert(split.begin() + 1, groups);
+  DTR_ASSIGN(const ValueId each, builder.view(x, split));
+  DTR_ASSIGN(made.x,
+             builder.concatenate(std::vector<ValueId>(static_cast<size_t>(count), each), 2));
+  Shape wide = shape;
+  wide[1] *= count;
+  DTR_ASSIGN(made.x, builder.view(made.x, wide));
+  return made;
+}
+
 // CONV_2D and DEPTHWISE_CONV_2D, whose options have these fields in common.
 template <class Options>
 Result<ValueId> convolution(Importer& importer, OptionsType type, const Ints& weight_dims,
@@ -71,8 +122,8 @@ Result<ValueId> convolution(Importer& importer, OptionsType type, const Ints& we
         fmt::format("its weight is quantized along dimension {}, expected {}",
                     importer.tensor(1).quantized_dimension, weight_axis));
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, weight_dims, 0));
-  std::vector<ValueId> operands{x, w};
+  DTR_ASSIGN(const Multiplied both, multiplied(importer, x, weight_dims, 0, 1, groups));
+  std::vector<ValueId> operands{both.x, both.weight};
   if (importer.has(2)) {
     if (importer.tensor(2).shape != Shape{channels})
       return importer.invalid(fmt::format("its bias has shape {}, expected {}",
@@ -151,8 +202,8 @@ Result<ValueId> transpose_conv(Importer& importer) {
              importer.activation(options->fused_activation_function()));
   set_activation(attributes, activation);
   DTR_ASSIGN(const ValueId x, importer.value(2));
-  DTR_ASSIGN(const ValueId w, importer.permuted_constant(1, {3, 0, 1, 2}, 1));
-  std::vector<ValueId> operands{x, w};
+  DTR_ASSIGN(const Multiplied both, multiplied(importer, x, {3, 0, 1, 2}, 1, 0, 1));
+  std::vector<ValueId> operands{both.x, both.weight};
   if (importer.has(3)) {
     DTR_ASSIGN(const ValueId bias, importer.value(3));
     operands.push_back(bias);
@@ -178,8 +229,13 @@ Result<ValueId> fully_connected(Importer& importer) {
   const Shape rows{element_count(shape) / weight[1], weight[1]};
   DTR_ASSIGN(ValueId x, importer.value(0));
   DTR_ASSIGN(x, importer.reshape(x, shape, rows));
-  DTR_ASSIGN(const ValueId w, importer.value(1));
-  std::vector<ValueId> operands{x, w};
+  Multiplied both{x, {}};
+  if (importer.tensor(1).was_uint8) {
+    DTR_ASSIGN(both, multiplied(importer, x, {0, 1}, 0, 1, 1));
+  } else {
+    DTR_ASSIGN(both.weight, importer.value(1));
+  }
+  std::vector<ValueId> operands{both.x, both.weight};
   if (importer.has(2)) {
     DTR_ASSIGN(const ValueId bias, importer.value(2));
     DTR_ASSIGN(operands.emplace_back(),
@@ -198,21 +254,27 @@ const OpDef* find_plain(BuiltinOperator code) {
   return name.empty() || at == all_ops().end() ? nullptr : *at;
 }
 
-// An operand of an elementwise operator with as many dimensions as the result, so that broadcasting
-// in logical order is the file's.
+// An operand of an elementwise operator, broadcasting in logical order as in the file.
 Result<ValueId> aligned(Importer& importer, size_t operand) {
   DTR_ASSIGN(const ValueId value, importer.value(operand));
-  Shape shape = importer.tensor(operand).shape;
-  if (importer.output().shape.size() != 4 || shape.size() >= 4) return value;
-  shape.insert(shape.begin(), 4 - shape.size(), 1);
-  return importer.reshape(value, importer.tensor(operand).shape, shape);
+  return importer.aligned(value, importer.tensor(operand).shape);
 }
 
-// Operators that have no options (OpDef::tflite).
+Result<ValueId> dequantize(Importer& importer) {
+  DTR_ASSIGN(const ValueId x, importer.value(0));
+  return importer.as_output(x);
+}
+
+// Operators that have no options (OpDef::tflite). Those that have no int8 form in the format are
+// computed on real numbers.
 template <int kOperands>
 Result<ValueId> plain(Importer& importer) {
   const OpDef& def = *find_plain(importer.op().code);
   if constexpr (kOperands == 1) {
+    if (def.tflite.int8_version == 0) {
+      DTR_ASSIGN(const ValueId real, importer.real_value(0));
+      return on_reals(importer, def.name, {real});
+    }
     DTR_ASSIGN(const ValueId x, importer.value(0));
     return importer.append(def, {x});
   }
@@ -253,30 +315,44 @@ Result<ValueId> pool(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
   DTR_ASSIGN(const ValueId y, importer.append(kMaximum ? ops::kMaxPool2d : ops::kAvgPool2d, {x},
                                               std::move(attributes)));
-  if (activation.empty()) return y;
-  if (activation == "relu") return importer.append(ops::kRelu, {y});
-  return importer.append(ops::kClamp, {y},
-                         activation == "relu6" ? Attributes{{"min", 0.0}, {"max", 6.0}}
-                                               : Attributes{{"min", -1.0}, {"max", 1.0}});
+  return activated(importer, y, activation);
 }
 
 Result<ValueId> softmax(Importer& importer) {
   DTR_ASSIGN(const fb::SoftmaxOptions* options,
              importer.options<fb::SoftmaxOptions>(OptionsType::SoftmaxOptions));
-  if (options->beta() != 1.0F)
-    return importer.unsupported(fmt::format("beta is {}, expected 1", options->beta()));
   const size_t rank = importer.tensor(0).shape.size();
   if (rank == 0) return importer.invalid("its input has no dimension");
+  const Attributes along{{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}};
+  if (options->beta() != 1.0F) {
+    Importer::Builder builder(importer);
+    DTR_ASSIGN(ValueId scaled, importer.real_value(0));
+    DTR_ASSIGN(const ValueId beta,
+               builder.constant(DType::kFloat32, {}, static_cast<double>(options->beta()), "beta"));
+    DTR_ASSIGN(scaled, builder.emit(ops::kMulTensor.name, {scaled, beta}));
+    return on_reals(importer, ops::kSoftmax.name, {scaled}, along);
+  }
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(ops::kSoftmax, {x},
-                         {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
+  return importer.append(ops::kSoftmax, {x}, along);
 }
 
 // The new shape is that of the output tensor; options and the second input say the same or leave
 // one extent open.
 Result<ValueId> reshape(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  const Shape& to = importer.output().shape;
+  Shape to = importer.output().shape;
+  const int64_t elements = element_count(importer.tensor(0).shape);
+  if (element_count(to) != elements && importer.has(1)) {
+    // An open extent.
+    DTR_ASSIGN(to, importer.integers(1));
+    int64_t rest = elements;
+    for (const int64_t extent : to)
+      if (extent > 0 && rest % extent == 0) rest /= extent;
+    std::ranges::replace(to, int64_t{-1}, rest);
+    if (checked_element_count(to) != elements)
+      return importer.invalid(
+          fmt::format("{} elements do not fill the shape {}", elements, to_string(to)));
+  }
   if (importer.tensor(0).shape == to)
     return importer.append_moving(ops::kView, x, {{"size", logical_shape(to)}});
   return importer.reshape(x, importer.tensor(0).shape, to);
@@ -330,11 +406,35 @@ Result<ValueId> index_of_extreme(Importer& importer) {
   return shape.size() == 4 ? without_dims(importer, y, {dim}) : y;
 }
 
+// Integers are summed in int64; their mean is the quotient, cut off.
+template <const OpDef& kDef>
+Result<ValueId> reduced(Importer& importer, ValueId x, const Ints& dims, bool keep_dims) {
+  Attributes attributes{{"dim", dims}, {"keepdim", keep_dims}};
+  const TensorInfo& from = importer.tensor(0);
+  if (from.scales.empty() && from.type != fb::TensorType::FLOAT32) {
+    const bool mean = &kDef == &ops::kMeanDim;
+    Importer::Builder builder(importer);
+    DTR_ASSIGN(ValueId y, builder.emit(mean ? ops::kSumDim.name : kDef.name, {x}, attributes));
+    if (mean) {
+      int64_t count = 1;
+      for (const int64_t dim : dims) count *= importer.type(x).shape[static_cast<size_t>(dim)];
+      DTR_ASSIGN(const ValueId divisor,
+                 builder.constant(importer.type(y).dtype, {}, static_cast<double>(count), "count"));
+      DTR_ASSIGN(y, builder.emit(ops::kDivTensorMode.name, {y, divisor},
+                                 {{"rounding_mode", std::string("trunc")}}));
+    }
+    return importer.as_output(y);
+  }
+  if (&kDef == &ops::kSumDim && !from.scales.empty() && !from.was_uint8)
+    attributes.set("of_bytes", true);
+  return importer.append(kDef, {x}, std::move(attributes));
+}
+
 template <const OpDef& kDef>
 Result<ValueId> reduction(Importer& importer) {
   DTR_ASSIGN(const fb::ReducerOptions* options,
              importer.options<fb::ReducerOptions>(OptionsType::ReducerOptions));
-  const Shape& shape = importer.tensor(0).shape;
+  const Shape shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Ints axes, importer.integers(1));
   Ints dims;
   for (const int64_t axis : axes) {
@@ -343,11 +443,8 @@ Result<ValueId> reduction(Importer& importer) {
   }
   std::ranges::sort(dims);
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  if (dims.empty()) return importer.unsupported("it reduces no axis");
-  Attributes attributes{{"dim", dims}, {"keepdim", options->keep_dims()}};
-  if (&kDef == &ops::kSumDim && !importer.tensor(0).scales.empty())
-    attributes.set("of_bytes", true);
-  DTR_ASSIGN(const ValueId y, importer.append(kDef, {x}, std::move(attributes)));
+  if (dims.empty()) return importer.as_output(x);
+  DTR_ASSIGN(const ValueId y, reduced<kDef>(importer, x, dims, options->keep_dims()));
   if (options->keep_dims()) return y;
   if (shape.size() != 4)
     return importer.output().shape.size() == 4
@@ -377,15 +474,13 @@ Result<ValueId> sqrt(Importer& importer) {
                          quantized ? Attributes{{"truncates", true}} : Attributes{});
 }
 
-// TFLite's int8 kernel approximates the logarithm in its own way.
+// TFLite's int8 kernel approximates the logarithm in its own way; here it is computed in float.
 Result<ValueId> log_softmax(Importer& importer) {
-  if (!importer.tensor(0).scales.empty())
-    return importer.unsupported("its int8 form has an arithmetic of its own; keep it in float");
   const size_t rank = importer.tensor(0).shape.size();
   if (rank == 0) return importer.invalid("its input has no dimension");
-  DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.append(ops::kLogSoftmax, {x},
-                         {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
+  DTR_ASSIGN(const ValueId x, importer.real_value(0));
+  return on_reals(importer, ops::kLogSoftmax.name, {x},
+                  {{"dim", static_cast<int64_t>(logical_dim(rank - 1, rank))}});
 }
 
 Result<ValueId> leaky_relu(Importer& importer) {
@@ -411,8 +506,10 @@ Result<ValueId> clamp(Importer& importer) {
   return importer.append(ops::kClamp, {x}, {{"min", double{kLow}}, {"max", double{kHigh}}});
 }
 
+// Of tensors that are read as float, it does nothing.
 Result<ValueId> quantize(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
+  if (importer.output().type == fb::TensorType::FLOAT32) return importer.as_output(x);
   return importer.append(
       importer.tensor(0).type == fb::TensorType::FLOAT32 ? ops::kQuantize : ops::kRequantize, {x});
 }
@@ -420,8 +517,8 @@ Result<ValueId> quantize(Importer& importer) {
 Result<ValueId> concatenation(Importer& importer) {
   DTR_ASSIGN(const fb::ConcatenationOptions* options,
              importer.options<fb::ConcatenationOptions>(OptionsType::ConcatenationOptions));
-  if (options->fused_activation_function() != fb::ActivationFunctionType::NONE)
-    return importer.unsupported("it has a fused activation");
+  DTR_ASSIGN(const std::string activation,
+             importer.activation(options->fused_activation_function()));
   DTR_ASSIGN(const int64_t dim,
              importer.logical_axis(options->axis(), importer.output().shape.size()));
   std::vector<ValueId> operands;
@@ -430,7 +527,8 @@ Result<ValueId> concatenation(Importer& importer) {
     DTR_ASSIGN(const ValueId operand, importer.value(i));
     operands.push_back(operand);
   }
-  return importer.append(ops::kCat, std::move(operands), {{"dim", dim}});
+  DTR_ASSIGN(const ValueId y, importer.append(ops::kCat, std::move(operands), {{"dim", dim}}));
+  return activated(importer, y, activation);
 }
 
 Result<ValueId> transpose(Importer& importer) {
@@ -447,13 +545,6 @@ Result<ValueId> transpose(Importer& importer) {
   return importer.append(ops::kPermute, {x}, {{"dims", dims}});
 }
 
-// A value of rank 4 with its dimensions in the file's order instead of the logical one; `back` the
-// other way.
-Result<ValueId> in_file_order(Importer& importer, ValueId value, size_t rank, bool back) {
-  if (rank != 4) return value;
-  return Importer::Builder(importer).permute(value, back ? Ints{0, 3, 1, 2} : Ints{0, 2, 3, 1});
-}
-
 Result<ValueId> batch_matmul(Importer& importer) {
   DTR_ASSIGN(const fb::BatchMatMulOptions* options,
              importer.options<fb::BatchMatMulOptions>(OptionsType::BatchMatMulOptions));
@@ -463,8 +554,7 @@ Result<ValueId> batch_matmul(Importer& importer) {
     if (rank < 2)
       return importer.invalid(fmt::format("input {} has shape {}, expected 2 dimensions", i,
                                           to_string(importer.tensor(i).shape)));
-    DTR_ASSIGN(ValueId value, importer.value(i));
-    DTR_ASSIGN(value, in_file_order(importer, value, rank, false));
+    DTR_ASSIGN(ValueId value, importer.file_value(i));
     if (i == 0 ? options->adj_x() : options->adj_y()) {
       Ints dims(rank);
       for (size_t d = 0; d < rank; ++d) dims[d] = static_cast<int64_t>(d);
@@ -474,7 +564,7 @@ Result<ValueId> batch_matmul(Importer& importer) {
     operands.push_back(value);
   }
   DTR_ASSIGN(const ValueId product, importer.append(ops::kMatmul, std::move(operands)));
-  return in_file_order(importer, product, importer.output().shape.size(), true);
+  return importer.in_logical_order(product);
 }
 
 constexpr OperatorDef kOperators[] = {
@@ -487,6 +577,8 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::CONCATENATION, 1, kAnyNumber, concatenation},
     {BuiltinOperator::CONV_2D, 2, 3, conv_2d},
     {BuiltinOperator::DEPTHWISE_CONV_2D, 2, 3, depthwise_conv_2d},
+    {BuiltinOperator::DENSIFY, 1, 1, dequantize},
+    {BuiltinOperator::DEQUANTIZE, 1, 1, dequantize},
     {BuiltinOperator::FULLY_CONNECTED, 2, 3, fully_connected},
     {BuiltinOperator::GELU, 1, 1, gelu},
     {BuiltinOperator::LEAKY_RELU, 1, 1, leaky_relu},
@@ -521,9 +613,18 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
+Result<ValueId> activated(Importer& importer, ValueId value, const std::string& activation) {
+  if (activation.empty()) return value;
+  if (activation == "relu") return importer.append(ops::kRelu, {value});
+  return importer.append(ops::kClamp, {value},
+                         activation == "relu6" ? Attributes{{"min", 0.0}, {"max", 6.0}}
+                                               : Attributes{{"min", -1.0}, {"max", 1.0}});
+}
+
 const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators :
-       {std::span<const OperatorDef>(kOperators), movement_operators()})
+       {std::span<const OperatorDef>(kOperators), elementwise_operators(), movement_operators(),
+        index_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};

@@ -248,9 +248,9 @@ def evaluate(path, data):
         for index, t in made.items():
             if t.dtype != np.int8:
                 arrays.setdefault(f"tensor_{index}", []).append(t)
-        arrays.setdefault("tensors", []).append(
-            np.concatenate([made[i].ravel() for i in sorted(made) if made[i].dtype == np.int8])
-        )
+        codes = [made[i].ravel() for i in sorted(made) if made[i].dtype == np.int8]
+        if codes:
+            arrays.setdefault("tensors", []).append(np.concatenate(codes))
     np.savez_compressed(path.with_suffix(".npz"), **{k: np.stack(v) for k, v in arrays.items()})
 
 

@@ -1,0 +1,97 @@
+// Which of the format's operators are read, and why the others are not.
+#include <flatbuffers/flatbuffers.h>
+
+#include "compiler/frontends/tflite/importer.h"
+
+namespace dtr::tflite {
+namespace {
+
+using fb::BuiltinOperator;
+
+struct Refused {
+  std::string_view why;
+  std::span<const BuiltinOperator> codes;
+};
+
+constexpr BuiltinOperator kControlFlow[] = {
+    BuiltinOperator::CALL,
+    BuiltinOperator::CALL_ONCE,
+    BuiltinOperator::IF,
+    BuiltinOperator::STABLEHLO_CASE,
+    BuiltinOperator::STABLEHLO_COMPOSITE,
+    BuiltinOperator::STABLEHLO_WHILE,
+    BuiltinOperator::WHILE,
+};
+constexpr BuiltinOperator kState[] = {
+    BuiltinOperator::ASSIGN_VARIABLE,
+    BuiltinOperator::BIDIRECTIONAL_SEQUENCE_LSTM,
+    BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN,
+    BuiltinOperator::LSTM,
+    BuiltinOperator::READ_VARIABLE,
+    BuiltinOperator::RNN,
+    BuiltinOperator::SVDF,
+    BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM,
+    BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_RNN,
+    BuiltinOperator::VAR_HANDLE,
+};
+constexpr BuiltinOperator kRandom[] = {
+    BuiltinOperator::MULTINOMIAL,
+    BuiltinOperator::RANDOM_STANDARD_NORMAL,
+    BuiltinOperator::RANDOM_UNIFORM,
+    BuiltinOperator::STABLEHLO_RNG_BIT_GENERATOR,
+};
+constexpr BuiltinOperator kDataDependentShape[] = {
+    BuiltinOperator::NON_MAX_SUPPRESSION_V4,
+    BuiltinOperator::NON_MAX_SUPPRESSION_V5,
+    BuiltinOperator::UNIQUE,
+    BuiltinOperator::WHERE,
+};
+constexpr BuiltinOperator kComplex[] = {
+    BuiltinOperator::COMPLEX_ABS,
+    BuiltinOperator::IMAG,
+    BuiltinOperator::REAL,
+    BuiltinOperator::RFFT2D,
+};
+constexpr BuiltinOperator kTables[] = {
+    BuiltinOperator::CONCAT_EMBEDDINGS, BuiltinOperator::EMBEDDING_LOOKUP_SPARSE,
+    BuiltinOperator::HASHTABLE,         BuiltinOperator::HASHTABLE_FIND,
+    BuiltinOperator::HASHTABLE_IMPORT,  BuiltinOperator::HASHTABLE_LOOKUP,
+    BuiltinOperator::HASHTABLE_SIZE,    BuiltinOperator::LSH_PROJECTION,
+    BuiltinOperator::SKIP_GRAM,
+};
+constexpr BuiltinOperator kForeign[] = {
+    BuiltinOperator::CUSTOM,
+    BuiltinOperator::DELEGATE,
+    BuiltinOperator::STABLEHLO_CUSTOM_CALL,
+};
+constexpr Refused kRefused[] = {
+    {"control flow", kControlFlow},
+    {"state that is kept from run to run", kState},
+    {"random numbers", kRandom},
+    {"a shape that depends on the data", kDataDependentShape},
+    {"complex numbers", kComplex},
+    {"hash tables, strings or sparse lookups", kTables},
+    {"a kernel that the file does not hold", kForeign},
+};
+
+}  // namespace
+
+std::string_view why_refused(BuiltinOperator code) {
+  for (const Refused& group : kRefused)
+    for (const BuiltinOperator each : group.codes)
+      if (each == code) return group.why;
+  return {};
+}
+
+std::vector<BuiltinSupport> builtin_operators() {
+  std::vector<BuiltinSupport> all;
+  for (const BuiltinOperator code : fb::EnumValuesBuiltinOperator()) {
+    if (code == BuiltinOperator::PLACEHOLDER_FOR_GREATER_OP_CODES) continue;
+    const bool read = find_operator(code) != nullptr;
+    all.push_back(
+        {fb::EnumNameBuiltinOperator(code), read, read ? std::string_view() : why_refused(code)});
+  }
+  return all;
+}
+
+}  // namespace dtr::tflite
