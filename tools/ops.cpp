@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ops/ops.h"
 #include "compiler/recipes/recipe.h"
 #include "tools/print.h"
@@ -18,11 +19,13 @@ std::string joined(std::span<const std::string_view> words) {
 
 struct OpsOptions {
   bool markdown = false;
+  bool tflite = false;
 };
 
 const CLI::App* add_ops(CLI::App& app, OpsOptions& o) {
   CLI::App* verb = app.add_subcommand("ops", "List the operators");
   verb->add_flag("--markdown", o.markdown, "As a page of the documentation");
+  verb->add_flag("--tflite", o.tflite, "Those of .tflite files, and which of them are read");
   example(verb, "deuteron ops");
   return verb;
 }
@@ -87,7 +90,23 @@ void print_support() {
     }
 }
 
+// The operators of the format, one a line or a row.
+void print_tflite(bool markdown) {
+  if (markdown) print("| operator | read | what it needs that is not here |\n|---|---|---|\n");
+  for (const auto& [name, read, needs] : tflite::builtin_operators()) {
+    if (markdown) {
+      print("| `{}` | {} | {} |\n", name, read ? "yes" : "no", needs);
+    } else {
+      print("{:<38} {}{}{}\n", name, read ? "read" : "refused", needs.empty() ? "" : ": ", needs);
+    }
+  }
+}
+
 Result<void> run_ops(const CommonOptions&, const OpsOptions& options) {
+  if (options.tflite) {
+    print_tflite(options.markdown);
+    return {};
+  }
   if (options.markdown)
     print("| operator | what it is | quantized | traits |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {
