@@ -44,6 +44,20 @@ int64_t sample_count(const Shape& array, const Shape& input) {
   return -1;
 }
 
+// What to do about an array that does not fit. Images whose channels come last fit by a
+// transposition alone: a reshape would mix pixels and channels.
+std::string fix_shape(const Shape& array, const Shape& input) {
+  if (input.size() == 4) {
+    const Shape last{input[0], input[2], input[3], input[1]};
+    if (sample_count(array, last) >= 0)
+      return fmt::format(
+          "its channels come last, the program counts N, C, H, W: transpose it with numpy's "
+          "array.transpose({}), do not reshape it",
+          array.size() == 5 ? "0, 1, 4, 2, 3" : "0, 3, 1, 2");
+  }
+  return fmt::format("give it the shape Nx{} for N samples", to_string(input));
+}
+
 }  // namespace
 
 Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> arrays,
@@ -68,8 +82,7 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
       return fail(DiagnosticId::kDataShape,
                   fmt::format("the array is {}, the program's input `{}` is {}",
                               to_string(tensor.shape()), input.name, to_string(type.shape)),
-                  fmt::format("give it the shape Nx{} for N samples", to_string(type.shape)),
-                  place);
+                  fix_shape(tensor.shape(), type.shape), place);
     if (tensor.dtype() != type.dtype)
       return fail(DiagnosticId::kDataDtype,
                   fmt::format("the array is {}, the program's input `{}` is {}",

@@ -229,6 +229,19 @@ TEST(Samples, AreFoundByNameOrOrder) {
   EXPECT_EQ(npy->inputs(1)[0].values<float>()[0], 3);
 }
 
+// A .tflite file counts N, H, W, C: a reshape would mix pixels and channels.
+TEST(Samples, SayWhenChannelsComeLast) {
+  const Module module = parse("graph @forward(%x: f32[1,3,4,5]) {\n  return %x\n}\n");
+  const auto fix = [&](const Shape& shape) {
+    return Samples::bind(module.forward(), ramp("x", shape, 0, 1), "x.npz").error().fix;
+  };
+  EXPECT_NE(fix({1, 4, 5, 3}).find("array.transpose(0, 3, 1, 2), do not reshape"),
+            std::string::npos);
+  EXPECT_NE(fix({7, 4, 5, 3}).find("array.transpose(0, 3, 1, 2)"), std::string::npos);
+  EXPECT_NE(fix({7, 1, 4, 5, 3}).find("array.transpose(0, 1, 4, 2, 3)"), std::string::npos);
+  EXPECT_EQ(fix({1, 4, 3, 5}), "give it the shape Nx1x3x4x5 for N samples");
+}
+
 // What no input takes stays unread: the name of each input, `input_K` and `input` are taken.
 TEST(Samples, AreReadFromWhatInputsTake) {
   const Module module = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
