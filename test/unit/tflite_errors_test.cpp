@@ -154,9 +154,6 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        "it has version 2 of the format, expected 3\n  fix: Convert or download the model again."},
       {"no subgraph", [](Spec& s) { s.subgraphs = 0; }, "tflite-invalid",
        "it has no subgraph\n  fix: Convert or download the model again."},
-      {"control flow", [](Spec& s) { s.subgraphs = 2; }, "tflite-unsupported-operator",
-       "the model has 2 subgraphs: control flow is not supported\n  fix: Export the model without "
-       "IF, WHILE and CALL."},
       {"operator code", [](Spec& s) { s.ops[0].code = 7; }, "tflite-invalid",
        "`operator 0`: operator code 7 does not exist\n  fix: Convert or download the model again."},
       {"operand index", [](Spec& s) { s.ops[0].inputs = {9}; }, "tflite-invalid",
@@ -301,7 +298,8 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        },
        "tflite-unsupported-operator",
        "the model has operators that are not supported: RFFT2D (complex numbers), WHILE (control "
-       "flow)\n  fix: Replace them before the export."},
+       "flow)\n  fix: Compute the spectrum in the application, or by products with constant "
+       "matrices."},
       {"custom operator",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::CUSTOM};
@@ -309,7 +307,8 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        },
        "tflite-unsupported-operator",
        "the model has operators that are not supported: CUSTOM(Magic) (a kernel that the file does "
-       "not hold)\n  fix: Replace them before the export."},
+       "not hold)\n  fix: Export the model with operators of the format alone, or end it before "
+       "this one."},
       {"unknown operator", [](Spec& s) { s.codes = {static_cast<fb::BuiltinOperator>(4000)}; },
        "tflite-unsupported-operator",
        "the model has operators that are not supported: BUILTIN_4000\n  fix: Replace them before "
@@ -528,6 +527,16 @@ TEST(Tflite, StridedSlicesAreThoseOfPython) {
     EXPECT_EQ(std::vector<float>(y.begin(), y.end()), slice.wanted)
         << slice.begin << ":" << slice.end << ":" << slice.step;
   }
+}
+
+// What no operator calls is another signature of the file.
+TEST(Tflite, ReadsTheFirstOfSeveralSignatures) {
+  Spec spec;
+  spec.subgraphs = 2;
+  const auto import = tflite::parse_tflite(spec.bytes(), "two.tflite");
+  ASSERT_TRUE(import) << to_text(import.error());
+  ASSERT_EQ(import->notes.size(), 1U);
+  EXPECT_EQ(import->notes[0].reason, "the file has 2 subgraphs, the first one is read");
 }
 
 TEST(TfliteErrors, TruncatedFilesAreRefused) {

@@ -222,6 +222,42 @@ TEST(TfliteForms, SparseWeightsAreDense) {
   EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector<float>{11, 25}));
 }
 
+// x of 2 × 1 pixels, a kernel of 3 × 2, strides of 2 and 3: each pixel spreads over its window.
+TEST(TfliteForms, MediaPipesTransposedConvolution) {
+  FlatBufferBuilder builder;
+  const std::vector<uint8_t> weight = bytes_of(std::vector<float>{1, 2, 3, 4, 5, 6});
+  const std::vector<uint8_t> bias = bytes_of(std::vector<float>{100});
+  const std::vector buffers{fb::CreateBuffer(builder), fb::CreateBufferDirect(builder, &weight),
+                            fb::CreateBufferDirect(builder, &bias)};
+  const std::vector<std::vector<int32_t>> shapes{{1, 2, 1, 1}, {1, 3, 2, 1}, {1}, {1, 5, 2, 1}};
+  std::vector<Offset<fb::Tensor>> tensors;
+  for (uint32_t i = 0; i < 4; ++i)
+    tensors.push_back(fb::CreateTensorDirect(builder, &shapes[i], fb::TensorType::FLOAT32, i % 3,
+                                             ("t" + std::to_string(i)).c_str()));
+  const std::vector codes{fb::CreateOperatorCodeDirect(builder, 32, "Convolution2DTransposeBias", 1,
+                                                       fb::BuiltinOperator::CUSTOM)};
+  const std::vector<int32_t> operands{0, 1, 2}, results{3}, inputs{0};
+  const std::vector<uint8_t> options = bytes_of(std::vector<int32_t>{2, 3, 2});
+  const std::vector ops{fb::CreateOperatorDirect(builder, 0, &operands, &results,
+                                                 fb::OptionsType::NONE, 0, &options)};
+  const std::vector graphs{
+      fb::CreateSubGraphDirect(builder, &tensors, &inputs, &results, &ops, "main")};
+  fb::FinishModelBuffer(builder,
+                        fb::CreateModelDirect(builder, 3, &codes, &graphs, "test", &buffers));
+  const auto import = tflite::parse_tflite(
+      std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())), "custom.tflite");
+  ASSERT_TRUE(import) << to_text(import.error());
+  Tensor x(DType::kFloat32, {1, 1, 2, 1});
+  x.values<float>()[0] = 1;
+  x.values<float>()[1] = 10;
+  const auto outputs =
+      make_reference_executor(import->module, import->module.forward())->run(std::vector{x.view()});
+  ASSERT_TRUE(outputs) << to_text(outputs.error());
+  const auto y = outputs->front().values<float>();
+  EXPECT_EQ(std::vector<float>(y.begin(), y.end()),
+            (std::vector<float>{101, 102, 103, 104, 115, 126, 130, 140, 150, 160}));
+}
+
 TEST(TfliteForms, OpenBatchIsBound) {
   Layer layer{
       .weight = {{2, 3}, fb::TensorType::FLOAT32, bytes_of(std::vector<float>{1, 0, 0, 0, 1, 0})}};

@@ -9,7 +9,7 @@ namespace {
 using fb::BuiltinOperator;
 
 struct Refused {
-  std::string_view why;
+  WhyRefused why;
   std::span<const BuiltinOperator> codes;
 };
 
@@ -65,22 +65,35 @@ constexpr BuiltinOperator kForeign[] = {
     BuiltinOperator::STABLEHLO_CUSTOM_CALL,
 };
 constexpr Refused kRefused[] = {
-    {"control flow", kControlFlow},
-    {"state that is kept from run to run", kState},
-    {"random numbers", kRandom},
-    {"a shape that depends on the data", kDataDependentShape},
-    {"complex numbers", kComplex},
-    {"hash tables, strings or sparse lookups", kTables},
-    {"a kernel that the file does not hold", kForeign},
+    {{"control flow",
+      "Export the model without loops and branches: unroll a recurrent layer, or export one step, "
+      "whose state is an input and an output."},
+     kControlFlow},
+    {{"state that is kept from run to run",
+      "Export one step of the model, whose state is an input and an output."},
+     kState},
+    {{"random numbers", "Draw them in the application and make them an input."}, kRandom},
+    {{"a shape that depends on the data",
+      "End the model before it, and select elements or boxes in the application."},
+     kDataDependentShape},
+    {{"complex numbers",
+      "Compute the spectrum in the application, or by products with constant matrices."},
+     kComplex},
+    {{"hash tables, strings or sparse lookups",
+      "Look words up in the application and make their numbers an input."},
+     kTables},
+    {{"a kernel that the file does not hold",
+      "Export the model with operators of the format alone, or end it before this one."},
+     kForeign},
 };
 
 }  // namespace
 
-std::string_view why_refused(BuiltinOperator code) {
+WhyRefused why_refused(BuiltinOperator code) {
   for (const Refused& group : kRefused)
     for (const BuiltinOperator each : group.codes)
       if (each == code) return group.why;
-  return {};
+  return {"", "Replace them before the export."};
 }
 
 std::vector<BuiltinSupport> builtin_operators() {
@@ -88,8 +101,8 @@ std::vector<BuiltinSupport> builtin_operators() {
   for (const BuiltinOperator code : fb::EnumValuesBuiltinOperator()) {
     if (code == BuiltinOperator::PLACEHOLDER_FOR_GREATER_OP_CODES) continue;
     const bool read = find_operator(code) != nullptr;
-    all.push_back(
-        {fb::EnumNameBuiltinOperator(code), read, read ? std::string_view() : why_refused(code)});
+    all.push_back({fb::EnumNameBuiltinOperator(code), read,
+                   read ? std::string_view() : why_refused(code).needs});
   }
   return all;
 }

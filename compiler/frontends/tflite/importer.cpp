@@ -101,7 +101,8 @@ Importer::Importer(ModelFile& file, const std::string& name, bool kept)
 
 Result<Import> Importer::run() && {
   DTR_TRY(check_operators());
-  DTR_ASSIGN(import_.notes, convert_stored_forms(file_, import_.module.file));
+  DTR_ASSIGN(const std::vector<Diagnostic> notes, convert_stored_forms(file_, import_.module.file));
+  import_.notes.insert(import_.notes.end(), notes.begin(), notes.end());
   DTR_TRY(bind_open_extents());
   DTR_TRY(add_inputs());
   for (const OperatorInfo& op : file_.operators) DTR_TRY(convert(op));
@@ -109,25 +110,32 @@ Result<Import> Importer::run() && {
   return std::move(import_);
 }
 
-Result<void> Importer::check_operators() const {
-  if (file_.subgraphs != 1)
-    return fail(
-        DiagnosticId::kTfliteUnsupportedOperator,
-        fmt::format("the model has {} subgraphs: control flow is not supported", file_.subgraphs),
-        "Export the model without IF, WHILE and CALL.", place({}));
+Result<void> Importer::check_operators() {
   std::vector<std::string> unknown;
+  std::string_view fix;
   for (const OperatorInfo& op : file_.operators)
-    if (find_operator(op.code) == nullptr) {
-      const std::string_view needs = why_refused(op.code);
+    if (find_operator(op) == nullptr) {
+      const auto [needs, what_to_do] = why_refused(op.code);
+      if (fix.empty() || !needs.empty()) fix = what_to_do;
       unknown.push_back(needs.empty() ? op.name : fmt::format("{} ({})", op.name, needs));
     }
-  if (unknown.empty()) return {};
+  if (unknown.empty()) {
+    // No operator calls them: signatures beside the first.
+    if (file_.subgraphs != 1)
+      import_.notes.push_back(
+          {.id = DiagnosticId::kTfliteUnsupportedOption,
+           .reason =
+               fmt::format("the file has {} subgraphs, the first one is read", file_.subgraphs),
+           .place = place({}),
+           .severity = Severity::kNote});
+    return {};
+  }
   std::ranges::sort(unknown);
   unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
   return fail(
       DiagnosticId::kTfliteUnsupportedOperator,
       fmt::format("the model has operators that are not supported: {}", fmt::join(unknown, ", ")),
-      "Replace them before the export.", place({}));
+      std::string(fix), place({}));
 }
 
 // An export with an open batch has −1 in the signature of a shape, and 1 in the shape.
@@ -206,6 +214,9 @@ Result<void> Importer::add_inputs() {
                   {}, place(tensor.name));
     DTR_ASSIGN(Type type, type_of(tensor, logical_dims(tensor.shape.size()), -1));
     if (type.rank() == 4) type.layout = Layout::kChannelsLast;
+    if (tensor.was_uint8 && tensor.scales.size() != 1)
+      return fail(DiagnosticId::kTfliteUnsupportedDtype, "it is an input of UINT8 per channel",
+                  "Quantize inputs per tensor.", place(tensor.name));
     if (tensor.was_uint8) {
       type.dtype = DType::kUint8;
       type.quantization.reset();
@@ -220,7 +231,7 @@ Result<void> Importer::add_inputs() {
 
 Result<void> Importer::convert(const OperatorInfo& op) {
   op_ = &op;
-  const OperatorDef& def = *find_operator(op.code);
+  const OperatorDef& def = *find_operator(op);
   if (op.outputs.empty() || (op.outputs.size() != 1 && def.convert_several == nullptr))
     return invalid(fmt::format("it has {} outputs, expected 1", op.outputs.size()));
   if (op.inputs.size() < def.min_inputs || op.inputs.size() > def.max_inputs)
@@ -404,6 +415,32 @@ Result<ValueId> Importer::joined_codes(const std::vector<ValueId>& parts, int di
   return rewriter_.add_constant(std::move(type), id, output().name + "_weights");
 }
 
+Result<void> Importer::check_shape(const Shape& shape) const {
+  const auto elements = checked_element_count(shape);
+  if (shape.size() > kMaxRank || !elements || *elements > INT32_MAX)
+    return invalid(fmt::format("the shape {} is impossible", to_string(shape)));
+  return {};
+}
+
+// Whether no value that this one is computed from has very many elements.
+bool Importer::is_small(ValueId value) const {
+  constexpr int64_t kMost = int64_t{1} << 22;
+  const Graph& graph = import_.module.forward();
+  std::vector<ValueId> open{value};
+  std::vector<bool> seen(graph.value_slots());
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!id.valid() || seen[id.index]) continue;
+    seen[id.index] = true;
+    if (graph.is_constant(id)) continue;
+    if (graph.type(id).elements() > kMost || !graph.producer(id).valid()) return false;
+    const Op& op = graph.op(graph.producer(id));
+    open.insert(open.end(), op.operands.begin(), op.operands.end());
+  }
+  return true;
+}
+
 Result<std::vector<double>> Importer::known(size_t operand) {
   const TensorInfo& of = tensor(operand);
   const Graph& graph = import_.module.forward();
@@ -411,7 +448,7 @@ Result<std::vector<double>> Importer::known(size_t operand) {
   DTR_ASSIGN(const ValueId id, value(operand));
   const Builder builder(*this);
   if (graph.is_constant(id)) return builder.constant_elements(id).value();
-  if (!ops::is_static(graph, id))
+  if (!ops::is_static(graph, id) || !is_small(id))
     return unsupported(
         fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
   std::vector<Tensor> made = ops::evaluate_on_constants(import_.module, graph, graph.producer(id));

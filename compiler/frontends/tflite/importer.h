@@ -76,6 +76,10 @@ class Importer {
   // kTfliteUnsupportedOption.
   Result<double> real(size_t operand);
 
+  // Checks a shape that the model computes: at most eight dimensions and 2^31 − 1 elements. Error:
+  // kTfliteInvalid.
+  Result<void> check_shape(const Shape& shape) const;
+
   // Appends an op, whose result has the quantization of the output tensor if it has one. Errors:
   // those of Rewriter::insert.
   Result<ValueId> append(const OpDef& def, std::vector<ValueId> operands,
@@ -110,7 +114,8 @@ class Importer {
   tl::unexpected<Diagnostic> unsupported(std::string reason) const;
 
  private:
-  Result<void> check_operators() const;
+  Result<void> check_operators();
+  bool is_small(ValueId value) const;
   Result<void> add_inputs();
   Result<void> bind_open_extents();
   Result<ValueId> shifted_input(ValueId bytes, const TensorInfo& tensor);
@@ -162,9 +167,15 @@ Result<ValueId> activated(Importer& importer, ValueId value, const std::string& 
 
 // nullptr if the operator is not supported.
 const OperatorDef* find_operator(fb::BuiltinOperator code);
+// The same, custom operators by their name.
+const OperatorDef* find_operator(const OperatorInfo& op);
 
-// What an operator without a row needs that is not here; empty: nothing that is known.
-std::string_view why_refused(fb::BuiltinOperator code);
+// What an operator without a row needs that is not here (empty: nobody wrote a row), and what to
+// do.
+struct WhyRefused {
+  std::string_view needs, fix;
+};
+WhyRefused why_refused(fb::BuiltinOperator code);
 
 // The logical dimension of dimension `dim` of the file: NHWC to NCHW for rank 4.
 size_t logical_dim(size_t dim, size_t rank);

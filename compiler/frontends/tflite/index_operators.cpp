@@ -20,6 +20,9 @@ using Builder = Importer::Builder;
 
 const Shape& shape_of(Importer& importer, size_t operand) { return importer.tensor(operand).shape; }
 
+// Of constants that are made here.
+constexpr int64_t kMostElements = int64_t{1} << 22;
+
 Result<int64_t> file_axis(Importer& importer, int64_t axis, size_t rank) {
   DTR_TRY(importer.logical_axis(axis, rank));
   return axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
@@ -82,6 +85,7 @@ Result<ValueId> zeros_like(Importer& importer) {
 // Operands: extents, value. A value that depends on an input is repeated.
 Result<ValueId> fill(Importer& importer) {
   DTR_ASSIGN(const Shape shape, importer.integers(0));
+  DTR_TRY(importer.check_shape(shape));
   if (const auto value = importer.real(1)) return filled(importer, shape, *value);
   DTR_ASSIGN(const ValueId x, importer.real_value(1));
   DTR_ASSIGN(const ValueId one, Builder(importer).view(x, Shape(shape.size(), 1)));
@@ -95,7 +99,7 @@ Result<ValueId> range(Importer& importer) {
     DTR_ASSIGN(of[i], importer.real(i));
   }
   const double count = std::ceil((of[1] - of[0]) / of[2]);
-  if (of[2] == 0 || !(count < 16777216))
+  if (of[2] == 0 || !(count < static_cast<double>(kMostElements)))
     return importer.invalid(fmt::format("from {} to {} by {}", of[0], of[1], of[2]));
   const bool single = importer.output().type == fb::TensorType::FLOAT32;
   std::vector<double> values;
@@ -148,6 +152,7 @@ Result<ValueId> batched_gather(Importer& importer, ValueId x, ValueId index, int
   const int64_t batch = product(shape, 0, batch_dims), between = product(shape, batch_dims, axis),
                 extent = shape[static_cast<size_t>(axis)], inner = product(shape, axis + 1, rank);
   const int64_t each = product(of_index, batch_dims, static_cast<int64_t>(of_index.size()));
+  if (batch > kMostElements) return importer.unsupported(fmt::format("{} batches", batch));
   DTR_ASSIGN(x, builder.view(x, {batch, between, extent, inner}));
   DTR_ASSIGN(x, builder.permute(x, {0, 2, 1, 3}));
   DTR_ASSIGN(x, builder.view(x, {batch * extent, between, inner}));
@@ -231,6 +236,7 @@ Result<ValueId> scatter_nd(Importer& importer) {
   Builder builder(importer);
   DTR_ASSIGN(const Ints index, importer.integers(0));
   DTR_ASSIGN(const Shape shape, importer.integers(2));
+  DTR_TRY(importer.check_shape(shape));
   const Shape& of_index = shape_of(importer, 0);
   const int64_t depth = of_index.empty() ? 0 : of_index.back();
   if (depth < 1 || depth > static_cast<int64_t>(shape.size()))
@@ -241,7 +247,7 @@ Result<ValueId> scatter_nd(Importer& importer) {
     (static_cast<int64_t>(i) < depth ? rows : inner) *= shape[i];
   }
   const int64_t count = static_cast<int64_t>(index.size()) / depth;
-  if (rows > (int64_t{1} << 24)) return importer.unsupported(fmt::format("{} rows", rows));
+  if (rows > kMostElements) return importer.unsupported(fmt::format("{} rows", rows));
   std::vector<double> source(static_cast<size_t>(rows), static_cast<double>(count));
   for (int64_t i = 0; i < count; ++i) {
     int64_t row = 0;
@@ -275,6 +281,8 @@ Result<ValueId> dynamic_update_slice(Importer& importer) {
   DTR_ASSIGN(Ints start, importer.integers(2));
   if (start.size() != shape.size() || part.size() != shape.size())
     return importer.invalid("its operands have different ranks");
+  if (element_count(shape) > kMostElements)
+    return importer.unsupported(fmt::format("{} elements", element_count(shape)));
   Ints pad(2 * shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     if (part[i] > shape[i]) return importer.invalid("the part is larger than the whole");
@@ -307,7 +315,7 @@ Result<ValueId> one_hot(Importer& importer) {
              importer.options<fb::OneHotOptions>(OptionsType::OneHotOptions));
   Shape shape = shape_of(importer, 0);
   DTR_ASSIGN(const Ints depth, importer.integers(1));
-  if (depth.size() != 1 || depth[0] < 0 || depth[0] > (int64_t{1} << 24))
+  if (depth.size() != 1 || depth[0] < 0 || depth[0] > kMostElements)
     return importer.invalid("its depth is not one number");
   const auto rank = static_cast<int64_t>(shape.size());
   const int64_t axis = options->axis() < 0 ? options->axis() + rank + 1 : options->axis();
@@ -358,6 +366,7 @@ Result<ValueId> reverse_sequence(Importer& importer) {
                 batches = shape[static_cast<size_t>(batch)];
   if (along == batch || shape_of(importer, 1) != Shape{batches})
     return importer.invalid("its lengths are not one a batch");
+  if (extent > kMostElements) return importer.unsupported(fmt::format("{} steps", extent));
   DTR_ASSIGN(ValueId lengths, importer.file_value(1));
   DTR_ASSIGN(lengths, builder.view(lengths, {batches, 1}));
   std::vector<double> places(static_cast<size_t>(extent));
@@ -503,7 +512,7 @@ Result<ValueId> local_response_normalization(Importer& importer) {
 
 // The diagonals of matrices: 1 on them, 0 elsewhere.
 Result<ValueId> eye(Importer& importer, DType dtype, int64_t rows, int64_t columns) {
-  if (rows * columns > (int64_t{1} << 22))
+  if (rows > kMostElements || columns > kMostElements || rows * columns > kMostElements)
     return importer.unsupported(fmt::format("a matrix of {} x {}", rows, columns));
   std::vector<double> one(static_cast<size_t>(rows * columns));
   for (int64_t i = 0; i < std::min(rows, columns); ++i)

@@ -62,6 +62,7 @@ struct OperatorInfo {
   std::vector<int32_t> outputs;
   fb::OptionsType options_type = fb::OptionsType::NONE;
   const uint8_t* options = nullptr;  // table of that type; nullptr if absent
+  std::span<const uint8_t> custom_options = {};
 };
 
 class ModelFile {

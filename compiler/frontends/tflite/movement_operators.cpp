@@ -63,9 +63,13 @@ struct SlicedDim {
 Result<std::vector<SlicedDim>> sliced_dims(Importer& importer, size_t rank) {
   DTR_ASSIGN(const fb::StridedSliceOptions* options,
              importer.options<fb::StridedSliceOptions>(OptionsType::StridedSliceOptions));
-  DTR_ASSIGN(const Ints begin, importer.integers(1));
-  DTR_ASSIGN(const Ints end, importer.integers(2));
-  DTR_ASSIGN(const Ints step, importer.integers(3));
+  Ints bounds[3];  // begins, ends, steps: beyond any extent they are all the same
+  for (size_t i = 0; i < 3; ++i) {
+    constexpr int64_t kBeyond = int64_t{1} << 40;
+    DTR_ASSIGN(bounds[i], importer.integers(1 + i));
+    for (int64_t& bound : bounds[i]) bound = std::clamp(bound, -kBeyond, kBeyond);
+  }
+  const Ints &begin = bounds[0], &end = bounds[1], &step = bounds[2];
   const auto flagged = [](int32_t mask, size_t i) {
     return i < 32 && (static_cast<uint32_t>(mask) >> i & 1u) != 0;
   };
@@ -259,6 +263,7 @@ Result<ValueId> tile(Importer& importer) {
 Result<ValueId> broadcast_to(Importer& importer) {
   const Shape& shape = shape_of(importer, 0);
   DTR_ASSIGN(const Shape to, importer.integers(1));
+  DTR_TRY(importer.check_shape(to));
   if (shape.size() > to.size())
     return importer.invalid(
         fmt::format("{} does not broadcast to {}", to_string(shape), to_string(to)));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "compiler/frontends/tflite/importer.h"
 
@@ -161,35 +162,33 @@ Result<ValueId> depthwise_conv_2d(Importer& importer) {
                                                  weight[3]);
 }
 
-// Operands: extents of the result, weight (OHWI), x, bias. The file's result may be longer than
-// what the kernel reaches (`output_padding`) or shorter (`padding_end`).
-Result<ValueId> transpose_conv(Importer& importer) {
-  DTR_ASSIGN(const fb::TransposeConvOptions* options,
-             importer.options<fb::TransposeConvOptions>(OptionsType::TransposeConvOptions));
+// A transposed convolution of operand `x` with operand 1 (OHWI) and perhaps a bias. The file's
+// result may be longer than what the kernel reaches (`output_padding`) or shorter (`padding_end`).
+struct Transposed {
+  size_t x, bias;
+  fb::Padding padding;
+  Ints stride;
+  fb::ActivationFunctionType activation = fb::ActivationFunctionType::NONE;
+};
+Result<ValueId> transposed_convolution(Importer& importer, const Transposed& of) {
   const Shape& weight = importer.tensor(1).shape;
-  const Shape& in = importer.tensor(2).shape;
+  const Shape& in = importer.tensor(of.x).shape;
   const Shape& out = importer.output().shape;
   for (const Shape* shape : {&weight, &in, &out})
     if (shape->size() != 4 ||
         std::ranges::any_of(*shape, [](int64_t extent) { return extent < 1; }))
       return importer.invalid(
           fmt::format("a shape is {}, expected 4 dimensions", to_string(*shape)));
-  DTR_ASSIGN(const Ints extents, importer.integers(0));
-  if (extents != out)
-    return importer.invalid(fmt::format("its output has shape {}, its first input says {}",
-                                        to_string(out), to_string(extents)));
   if (importer.tensor(1).scales.size() > 1 && importer.tensor(1).quantized_dimension != 0)
     return importer.unsupported(
         fmt::format("its weight is quantized along dimension {}, expected 0",
                     importer.tensor(1).quantized_dimension));
   const Ints kernel{weight[1], weight[2]};
-  const Ints stride{options->stride_h(), options->stride_w()};
-  DTR_ASSIGN(Attributes attributes,
-             window(importer, options->padding(), out, kernel, stride, {1, 1}));
+  DTR_ASSIGN(Attributes attributes, window(importer, of.padding, out, kernel, of.stride, {1, 1}));
   const Ints begin = attributes.get<Ints>("padding");
   Ints end(2), beyond(2);
   for (size_t i = 0; i < 2; ++i) {
-    const int64_t rest = (in[1 + i] - 1) * stride[i] + kernel[i] - begin[i] - out[1 + i];
+    const int64_t rest = (in[1 + i] - 1) * of.stride[i] + kernel[i] - begin[i] - out[1 + i];
     end[i] = std::max<int64_t>(rest, 0);
     beyond[i] = std::max<int64_t>(-rest, 0);
   }
@@ -198,17 +197,48 @@ Result<ValueId> transpose_conv(Importer& importer) {
   attributes.set("dilation", Ints{1, 1});
   attributes.set("transposed", true);
   attributes.set("groups", int64_t{1});
-  DTR_ASSIGN(const std::string activation,
-             importer.activation(options->fused_activation_function()));
+  DTR_ASSIGN(const std::string activation, importer.activation(of.activation));
   set_activation(attributes, activation);
-  DTR_ASSIGN(const ValueId x, importer.value(2));
+  DTR_ASSIGN(const ValueId x, importer.value(of.x));
   DTR_ASSIGN(const Multiplied both, multiplied(importer, x, {3, 0, 1, 2}, 1, 0, 1));
   std::vector<ValueId> operands{both.x, both.weight};
-  if (importer.has(3)) {
-    DTR_ASSIGN(const ValueId bias, importer.value(3));
+  if (importer.has(of.bias)) {
+    DTR_ASSIGN(const ValueId bias, importer.value(of.bias));
     operands.push_back(bias);
   }
   return importer.append(ops::kConvolution, std::move(operands), std::move(attributes));
+}
+
+// Operands: extents of the result, weight, x, bias.
+Result<ValueId> transpose_conv(Importer& importer) {
+  DTR_ASSIGN(const fb::TransposeConvOptions* options,
+             importer.options<fb::TransposeConvOptions>(OptionsType::TransposeConvOptions));
+  DTR_ASSIGN(const Ints extents, importer.integers(0));
+  const Shape& out = importer.output().shape;
+  if (extents != out)
+    return importer.invalid(fmt::format("its output has shape {}, its first input says {}",
+                                        to_string(out), to_string(extents)));
+  return transposed_convolution(importer, {.x = 2,
+                                           .bias = 3,
+                                           .padding = options->padding(),
+                                           .stride = {options->stride_h(), options->stride_w()},
+                                           .activation = options->fused_activation_function()});
+}
+
+// MediaPipe's custom operator. Operands: x, weight, bias; its options are the bytes of TFLite's C
+// struct: padding (1: SAME, 2: VALID), stride over width, stride over height.
+Result<ValueId> transpose_conv_bias(Importer& importer) {
+  int32_t options[3] = {};
+  const std::span<const uint8_t> bytes = importer.op().custom_options;
+  if (bytes.size() < sizeof options) return importer.invalid("its options are missing");
+  std::memcpy(options, bytes.data(), sizeof options);
+  if (options[0] != 1 && options[0] != 2)
+    return importer.invalid(fmt::format("its padding is {}", options[0]));
+  return transposed_convolution(
+      importer, {.x = 0,
+                 .bias = 2,
+                 .padding = options[0] == 1 ? fb::Padding::SAME : fb::Padding::VALID,
+                 .stride = {options[2], options[1]}});
 }
 
 Result<ValueId> fully_connected(Importer& importer) {
@@ -345,6 +375,7 @@ Result<ValueId> reshape(Importer& importer) {
   if (element_count(to) != elements && importer.has(1)) {
     // An open extent.
     DTR_ASSIGN(to, importer.integers(1));
+    if (to.size() > kMaxRank) return importer.invalid("its shape has too many dimensions");
     int64_t rest = elements;
     for (const int64_t extent : to)
       if (extent > 0 && rest % extent == 0) rest /= extent;
@@ -611,7 +642,21 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::TRANSPOSE_CONV, 3, 4, transpose_conv},
 };
 
+struct CustomDef {
+  std::string_view name;
+  OperatorDef def;
+};
+constexpr CustomDef kCustom[] = {
+    {"CUSTOM(Convolution2DTransposeBias)", {BuiltinOperator::CUSTOM, 2, 3, transpose_conv_bias}},
+};
+
 }  // namespace
+
+const OperatorDef* find_operator(const OperatorInfo& op) {
+  if (op.code != BuiltinOperator::CUSTOM) return find_operator(op.code);
+  const auto* const at = std::ranges::find(kCustom, op.name, &CustomDef::name);
+  return at == std::end(kCustom) ? nullptr : &at->def;
+}
 
 Result<ValueId> activated(Importer& importer, ValueId value, const std::string& activation) {
   if (activation.empty()) return value;

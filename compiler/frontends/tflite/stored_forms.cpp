@@ -50,7 +50,7 @@ class Converter {
     }
     DTR_TRY(has_int16_activations() ? dequantize_all() : dequantize_weights_of_float());
     for (TensorInfo& tensor : file_.tensors)
-      if (tensor.type == TensorType::UINT8 && quantized(tensor)) shift_bytes(tensor);
+      if (tensor.type == TensorType::UINT8 && quantized(tensor)) DTR_TRY(shift_bytes(tensor));
     drop_conversions_of_constants();
     return std::move(notes_);
   }
@@ -116,6 +116,7 @@ class Converter {
       for (size_t level = 0; level < levels; ++level) {
         const Sparsity::Level& of = sparsity.levels[level];
         at[of.dim] = at[of.dim] * of.block + index[level];
+        if (at[of.dim] < 0 || at[of.dim] > INT32_MAX) return std::nullopt;
       }
       int64_t offset = 0;
       for (size_t i = 0; i < rank; ++i) {
@@ -125,7 +126,7 @@ class Converter {
       return static_cast<size_t>(offset);
     };
     const auto visit = [&](const auto& self, size_t level, int64_t parent) -> bool {
-      if (--steps < 0) return false;
+      if (--steps < 0 || parent > INT32_MAX) return false;
       if (level == levels) {
         const auto at = place();
         if (!at || taken == stored) return false;
@@ -268,15 +269,20 @@ class Converter {
   }
 
   // real = scale · (byte − zero_point) as int8: both less 128.
-  void shift_bytes(TensorInfo& tensor) {
+  Result<void> shift_bytes(TensorInfo& tensor) {
     tensor.was_uint8 = true;
     tensor.type = TensorType::INT8;
-    for (int32_t& zero_point : tensor.zero_points) zero_point -= 128;
-    if (!tensor.constant()) return;
+    for (int32_t& zero_point : tensor.zero_points) {
+      if (zero_point < 0 || zero_point > 255)
+        return invalid(tensor, fmt::format("the zero point {} is out of range", zero_point));
+      zero_point -= 128;
+    }
+    if (!tensor.constant()) return {};
     std::vector<std::byte> codes(tensor.data.begin(), tensor.data.end());
     for (std::byte& code : codes) code ^= std::byte{0x80};
     tensor.data = file_.own(std::move(codes));
     tensor.converted = true;
+    return {};
   }
 
   // DEQUANTIZE and DENSIFY of a constant that is in its final form: the result is that constant.
