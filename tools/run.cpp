@@ -10,6 +10,8 @@
 #include "compiler/ir/samples.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
+#include "compiler/support/text.h"
+#include "host/commands/inference.h"
 #include "host/commands/run_results.h"
 #include "host/firmware/qemu_session.h"
 #include "host/profiler/etdump.h"
@@ -51,8 +53,8 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   verb->add_option("--stats-json", o.stats_json,
-                   "Write simulated cycles, memory touched and simulation time as JSON, and on a "
-                   "board the instructions of every step");
+                   "Write cycles and time of one inference, memory touched and simulation time as "
+                   "JSON, and on a board the instructions of every step");
   CLI::Option* profile = verb->add_option("--profile", o.profile,
                                           "Write what every operator costs, for `deuteron profile` "
                                           "and ExecuTorch's Inspector (.etdump)");
@@ -123,10 +125,11 @@ void print_instructions(const PteFile& pte_file, const RunStats& stats) {
   const std::vector<std::string> names = step_names(pte_file);
   uint64_t total = 0;
   for (size_t i = 0; i < stats.instructions.size(); ++i) {
-    print("{:>4}  {:<50} {:>14} instructions\n", i, names[i], stats.instructions[i]);
+    print("{:>4}  {:<50} {:>14} instructions\n", i, names[i],
+          with_thousands(stats.instructions[i]));
     total += stats.instructions[i];
   }
-  print("      {:<50} {:>14}\n", "total", total);
+  print("      {:<50} {:>14}\n", "total", with_thousands(total));
 }
 
 // What the options record of the runs.
@@ -218,18 +221,10 @@ void print_result(const PteFile& pte_file, const RunStats& stats, size_t count,
                   const RunOptions& options) {
   const std::string samples = fmt::format("{} sample{}", count, count == 1 ? "" : "s");
   const std::string outputs = options.output.empty() ? "" : "outputs in " + options.output;
-  const std::string npu = stats.npu_calls == 0 ? "nothing on the NPU"
-                                               : fmt::format(
-                                                     "{} kernel calls and {} NPU cycles each, "
-                                                     "simulated (deuteron profile adds the CPU's)",
-                                                     stats.npu_calls, stats.total_cycles);
-  if (stats.instructions.empty()) {
-    print("{}, {}{}{}\n", samples, npu, outputs.empty() ? "" : "; ", outputs);
-  } else {
-    print_instructions(pte_file, stats);
-    print("{} on {}, {} NPU cycles each{}{}\n", samples, options.on, stats.total_cycles,
-          outputs.empty() ? "" : ", ", outputs);
-  }
+  const Inference inference = inference_of(pte_file, stats);
+  if (!stats.instructions.empty()) print_instructions(pte_file, stats);
+  print("{}{}, each: {}{}{}\n", samples, stats.instructions.empty() ? "" : " on " + options.on,
+        inference_text(inference.work, inference.clock_hz), outputs.empty() ? "" : "; ", outputs);
 }
 
 Result<void> run_run(const CommonOptions& common, const RunOptions& options) {

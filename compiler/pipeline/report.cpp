@@ -75,10 +75,6 @@ void fill_check(const CheckFigures& check, CompileReport& report) {
   report.checked = true;
 }
 
-std::string percent_or_null(std::optional<uint32_t> percent) {
-  return percent ? fmt::to_string(*percent) : "null";
-}
-
 std::string_view reference_of(const OutputCheck& check) {
   return check.came_quantized ? "quantized model" : "float model";
 }
@@ -145,13 +141,8 @@ CompileReport compile_report(const Compilation& compilation,
   return report;
 }
 
-TimeError time_error(const CompileReport& report) {
-  if (report.has_npu && !report.checked)
-    return {.npu_percent = {},
-            .cpu_percent = {},
-            .percent = {},
-            .known = "not known",
-            .reason = "the cycles of the NPU were not counted"};
+std::optional<TimedWork> timed_work(const CompileReport& report) {
+  if (report.partitions > 0 && !report.checked) return std::nullopt;
   TimedWork work{
       .target = find_target(report.target),
       .configuration = NpuConfiguration{.nxp_like = report.nxp_like, .constants = report.constants},
@@ -164,23 +155,25 @@ TimeError time_error(const CompileReport& report) {
     }
     if (row.cpu_cycles > 0) work.cpu.push_back({row.kernel, row.cpu_cycles});
   }
-  return time_error(work);
+  return work;
 }
 
 std::string to_json(const CompileReport& report) {
   std::string text = "{\n";
-  text += fmt::format("  \"model\": {}, \"target\": {}, \"clock_hz\": {},\n",
-                      json_quote(report.model), json_quote(report.target), report.clock_hz);
-  const TimeError error = time_error(report);
-  text += fmt::format(
-      "  \"time_error_percent\": {}, \"npu_error_percent\": {}, \"cpu_error_percent\": {}, "
-      "\"time_known\": {}, \"time_error_reason\": "
-      "{},\n",
-      percent_or_null(error.percent), percent_or_null(error.npu_percent),
-      percent_or_null(error.cpu_percent), json_quote(error.known), json_quote(error.reason));
+  text += fmt::format("  \"model\": {}, \"target\": {},\n", json_quote(report.model),
+                      json_quote(report.target));
+  if (const std::optional<TimedWork> work = timed_work(report))
+    text += fmt::format("  {},\n", inference_json(*work, report.clock_hz));
+  else
+    text += fmt::format(
+        "  \"clock_hz\": {}, \"cpu_cycles\": {}, \"total_cycles\": null, \"milliseconds\": null, "
+        "\"time_error_percent\": null, \"npu_error_percent\": null, \"cpu_error_percent\": null, "
+        "\"time_known\": \"not known\", "
+        "\"time_error_reason\": \"the cycles of the NPU were not counted\",\n",
+        report.clock_hz, report.cpu_cycles);
   text += fmt::format("  \"checksum\": \"{:08x}\",\n", report.checksum);
-  text += fmt::format("  \"partitions\": {}, \"cpu_calls\": {}, \"cpu_cycles\": {},\n",
-                      report.partitions, report.cpu_calls, report.cpu_cycles);
+  text += fmt::format("  \"partitions\": {}, \"cpu_calls\": {},\n", report.partitions,
+                      report.cpu_calls);
   if (report.checked)
     text += fmt::format(
         "  \"npu_calls\": {}, \"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
@@ -221,6 +214,40 @@ std::string to_json(const CompileReport& report) {
                      transposes_json(report));
 }
 
+namespace {
+
+// Calls and cycles of the NPU and of the CPU, and the time of both.
+std::string cost_text(const CompileReport& report) {
+  std::string text;
+  const std::string partitions =
+      fmt::format("{} partition{}", report.partitions, report.partitions == 1 ? "" : "s");
+  if (!report.converter.empty() && report.partitions > 0)
+    text += terminal_format(
+        "NPU     {} made by `{}`: what they cost is known where NXP's driver runs them\n",
+        partitions, report.converter);
+  else if (report.partitions > 0 && !report.checked)
+    text += fmt::format(
+        "NPU     {}: calls and cycles are counted by the check, which was left out\n", partitions);
+  else if (report.partitions > 0)
+    text += fmt::format(
+        "NPU     {} kernel calls in {}: {} cycles busy + {} host + {} waiting for flash\n",
+        report.npu_calls, partitions, with_thousands(report.npu_busy_cycles),
+        with_thousands(report.npu_host_cycles), with_thousands(report.npu_stall_cycles));
+  if (report.cpu_calls > 0)
+    text += fmt::format("CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n",
+                        report.cpu_calls, report.cpu_calls == 1 ? "" : "s",
+                        with_thousands(report.cpu_cycles));
+  const std::optional<TimedWork> work = timed_work(report);
+  if (!work) return text;
+  text += fmt::format("time    {}\n", inference_text(*work, report.clock_hz));
+  const std::string reason = time_error(*work).reason;
+  if (reason.empty()) return text;
+  return text +
+         fmt::format("error   {} (docs/{}.md)\n", reason, work->npu_cycles > 0 ? "npu" : "targets");
+}
+
+}  // namespace
+
 std::string to_text(const CompileReport& report) {
   size_t name_width = 8, module_width = 6, kernel_width = 6;
   for (const OperatorRow& row : report.operators) {
@@ -246,47 +273,8 @@ std::string to_text(const CompileReport& report) {
                             cycles, utilization, row.limited_by);
   }
   text += refusals_text(report) + transposes_text(report);
+  text += '\n' + cost_text(report);
   const SramUse& sram = report.sram;
-  if (!report.converter.empty())
-    text += terminal_format(
-        "\nNPU     {} partition{} made by `{}`: what they cost is known where NXP's driver runs "
-        "them\n",
-        report.partitions, report.partitions == 1 ? "" : "s", report.converter);
-  else if (report.has_npu && !report.checked)
-    text += fmt::format(
-        "\nNPU     {} partition{}: calls and cycles are counted by the check, which was left out\n",
-        report.partitions, report.partitions == 1 ? "" : "s");
-  else if (report.has_npu)
-    text += fmt::format(
-        "\nNPU     {} kernel calls in {} partition{}: {} cycles busy + {} host + {} waiting for "
-        "flash\n",
-        report.npu_calls, report.partitions, report.partitions == 1 ? "" : "s",
-        with_thousands(report.npu_busy_cycles), with_thousands(report.npu_host_cycles),
-        with_thousands(report.npu_stall_cycles));
-  if (report.cpu_calls > 0)
-    text +=
-        fmt::format("{}CPU     {} kernel call{}: about {} cycles (estimates, docs/targets.md)\n",
-                    report.has_npu ? "" : "\n", report.cpu_calls, report.cpu_calls == 1 ? "" : "s",
-                    with_thousands(report.cpu_cycles));
-  else if (!report.has_npu)
-    text += '\n';
-  if (!report.has_npu || report.checked) {
-    const uint64_t total = report.npu_total_cycles + report.cpu_cycles;
-    const TimeError error = time_error(report);
-    const std::string cycles =
-        !report.has_npu ? fmt::format("about {} cycles", with_thousands(total))
-        : report.cpu_cycles == 0
-            ? fmt::format("{} cycles with the NPU", with_thousands(total))
-            : fmt::format("{} cycles with the NPU + {} with the CPU = {}",
-                          with_thousands(report.npu_total_cycles),
-                          with_thousands(report.cpu_cycles), with_thousands(total));
-    text += fmt::format("time    {} = {}, at {} MHz\n", cycles,
-                        time_text(report.microseconds(total) / 1000, error),
-                        report.clock_hz / 1'000'000);
-    if (!error.reason.empty())
-      text += fmt::format("error   {} (docs/{}.md)\n", error.reason,
-                          report.has_npu ? "npu" : "targets");
-  }
   const bool in_sram = report.constants == ConstantMemory::kSram;
   const uint64_t others = in_sram ? sram.program_bytes : sram.staging_bytes;
   text += fmt::format(

@@ -95,10 +95,6 @@ struct CompileReport {
   uint64_t program_bytes = 0;   // the .pte file
   OutputCheck check;
   bool checked = false;  // the program ran: calls and cycles of the NPU are known
-
-  double microseconds(uint64_t cycles) const {
-    return clock_hz == 0 ? 0 : static_cast<double>(cycles) / clock_hz * 1e6;
-  }
 };
 
 // What runs of the program showed, cycles of the first: `check_program` of host/accuracy/check.h.
@@ -116,9 +112,8 @@ CompileReport compile_report(const Compilation& compilation,
 // Only its use of SRAM.
 SramUse sram_use(const Compilation& compilation);
 
-// The error of the printed time of NPU and CPU together; without a value if the NPU's cycles are
-// unknown.
-TimeError time_error(const CompileReport& report);
+// The work of an inference; nullopt if the NPU's cycles are unknown.
+std::optional<TimedWork> timed_work(const CompileReport& report);
 std::string to_json(const CompileReport& report);
 // Only the operators that are not on the NPU (docs/placement.md).
 std::string placement_json(const CompileReport& report);

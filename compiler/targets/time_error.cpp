@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/support/diagnostic.h"
 #include "compiler/support/text.h"
 
 namespace dtr {
@@ -60,6 +61,10 @@ uint32_t percent_of(double error, double cycles) {
 std::string band(uint32_t percent) {
   return percent < 100 ? fmt::format("±{} %", percent)
                        : fmt::format("-100 to +{} %", (percent + 9) / 10 * 10);
+}
+
+double milliseconds(uint64_t cycles, uint64_t clock_hz) {
+  return static_cast<double>(cycles) / static_cast<double>(clock_hz) * 1e3;
 }
 
 std::string in_millions(uint64_t count) {
@@ -136,12 +141,14 @@ TimeError time_error(const TimedWork& work) {
                           ? fmt::format("NPU: ±{} % by published runs", *error.npu_percent)
                           : "NPU: " + unlike);
   }
-  if (cpu.cycles > 0) {
+  if (!work.cpu_known) {
+    reasons.emplace_back("CPU: without its debug map the program does not say what kernels cost");
+  } else if (cpu.cycles > 0) {
     if (cpu.not_compared.empty() && !work.cpu_counted)
       error.cpu_percent = percent_of(cpu.error, cpu.cycles);
     reasons.push_back(cpu_reason(work, cpu, error));
   }
-  const bool cpu_is_known = cpu.not_compared.empty();
+  const bool cpu_is_known = work.cpu_known && cpu.not_compared.empty();
   if (error.npu_percent && cpu_is_known)
     error.percent =
         percent_of(npu_cycles * *error.npu_percent / 100 + cpu.error, npu_cycles + cpu.cycles);
@@ -163,6 +170,50 @@ TimeError time_error(const TimedWork& work) {
 
 std::string time_text(double milliseconds, const TimeError& error) {
   return fmt::format("{:.3f} ms {}", milliseconds, error.known);
+}
+
+uint64_t cpu_cycles(const TimedWork& work) {
+  uint64_t sum = 0;
+  for (const TimedWork::CpuPart& kernel : work.cpu) sum += kernel.cycles;
+  return sum;
+}
+
+std::string inference_text(const TimedWork& work, uint64_t clock_hz) {
+  const uint64_t cpu = cpu_cycles(work), total = work.npu_cycles + cpu;
+  if (work.npu_cycles == 0 && !work.cpu_known) return "cycles not known (no debug map)";
+  std::string text;
+  if (work.npu_cycles == 0)
+    text = fmt::format("{}{} cycles", work.cpu_counted ? "" : "about ", with_thousands(total));
+  else if (cpu == 0)
+    text = fmt::format("{} cycles with the NPU", with_thousands(total));
+  else
+    text = fmt::format("{} cycles with the NPU + {} with the CPU = {}",
+                       with_thousands(work.npu_cycles), with_thousands(cpu), with_thousands(total));
+  if (clock_hz > 0)
+    text +=
+        fmt::format(" = {}, at {} MHz", time_text(milliseconds(total, clock_hz), time_error(work)),
+                    clock_hz / 1'000'000);
+  return work.cpu_known ? text : text + "; cycles of the CPU not known (no debug map)";
+}
+
+std::string inference_json(const TimedWork& work, uint64_t clock_hz) {
+  const uint64_t cpu = cpu_cycles(work), total = work.npu_cycles + cpu;
+  const TimeError error = time_error(work);
+  const auto or_null = [](bool known, auto value) {
+    return known ? fmt::to_string(value) : std::string("null");
+  };
+  const auto percent = [&](std::optional<uint32_t> value) {
+    return or_null(value.has_value(), value.value_or(0));
+  };
+  return fmt::format(
+      "\"clock_hz\": {}, \"cpu_cycles\": {}, \"total_cycles\": {}, \"milliseconds\": {}, "
+      "\"time_error_percent\": {}, \"npu_error_percent\": {}, \"cpu_error_percent\": {}, "
+      "\"time_known\": {}, \"time_error_reason\": {}",
+      or_null(clock_hz > 0, clock_hz), or_null(work.cpu_known, cpu), or_null(work.cpu_known, total),
+      work.cpu_known && clock_hz > 0 ? fmt::format("{:.6f}", milliseconds(total, clock_hz))
+                                     : "null",
+      percent(error.percent), percent(error.npu_percent), percent(error.cpu_percent),
+      json_quote(error.known), json_quote(error.reason));
 }
 
 }  // namespace dtr

@@ -1,7 +1,7 @@
-// Estimates the error of a printed time and states its source. Text reports, JSON, pages and
-// scripts all use it. The NPU's part is compared with latencies that NXP publishes (docs/npu.md 6,
-// bench/calibrate.py), the CPU's part with instructions counted under QEMU (docs/targets.md,
-// bench/cortex_m.py), which are not cycles of silicon.
+// The time of an inference, its error and where that comes from: text reports, JSON, pages and
+// scripts all say it through these functions. The NPU's part is compared with latencies that NXP
+// publishes (docs/npu.md 6, bench/calibrate.py), the CPU's part with instructions counted under
+// QEMU (docs/targets.md, bench/cortex_m.py), which are not cycles of silicon.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@ struct TimedWork {
   uint64_t npu_macs = 0;
   std::vector<std::string> npu_kernels;  // of its calls: "Conv2d"; may repeat
   std::vector<CpuPart> cpu;
+  bool cpu_known = true;  // false: kernels of the CPU run, but nothing says what they cost
   bool cpu_counted =
       false;  // the CPU's cycles are counted instructions, not estimates of the compiler
 };
@@ -57,5 +58,15 @@ TimeError time_error(const TimedWork& work);
 
 // "0.243 ms simulated, not compared with silicon".
 std::string time_text(double milliseconds, const TimeError& error);
+
+// The sum of the CPU's cycles.
+uint64_t cpu_cycles(const TimedWork& work);
+// One inference, in the same words for every verb: "76,089 cycles with the NPU + 6,564 with the CPU
+// = 82,653 = 0.255 ms simulated, not compared with silicon, at 324 MHz". Without the time if
+// `clock_hz`, whose cycles are counted, is 0.
+std::string inference_text(const TimedWork& work, uint64_t clock_hz);
+// The same as fields of a JSON object, without its braces: clock_hz, cpu_cycles, total_cycles,
+// milliseconds, the errors in percent, time_known, time_error_reason. Null: not known.
+std::string inference_json(const TimedWork& work, uint64_t clock_hz);
 
 }  // namespace dtr

@@ -172,7 +172,7 @@ Score score_of(const std::vector<Tensor>& outputs, const std::vector<int64_t>& l
     const bool has_class = !has_nan(actual);
     if (!has_class) ++score.without_class;
     if (has_class && !labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i])
-      ++score.int8_right;
+      ++score.program_right;
     if (!expected.any()) continue;
     const auto ideal = expected.of(i, actual.size());
     if (has_nan(ideal) && score.nan_samples++ == 0) score.first_nan = i;
@@ -235,8 +235,8 @@ Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session&
   EvaluationResult evaluation{.score = score_of(outputs, labels, expected),
                               .has_labels = !labels.empty(),
                               .has_expected = expected.any(),
-                              .npu_total_cycles = stats.total_cycles,
-                              .npu_calls = stats.npu_calls};
+                              .is_int8 = computes_in_int8(first.pte_file()),
+                              .inference = inference_of(first.pte_file(), stats)};
   DTR_TRY(check_finite(evaluation.score, options));
   return evaluation;
 }
@@ -248,15 +248,18 @@ std::string to_text(const EvaluationResult& evaluation) {
     if (evaluation.has_expected)
       text += fmt::format("  accuracy of the float model   {:.4f}\n",
                           share(evaluation, score.float_right));
-    text += fmt::format("  accuracy of the int8 program  {:.4f}\n",
-                        share(evaluation, score.int8_right));
+    text +=
+        fmt::format("  {:<30}{:.4f}\n",
+                    evaluation.is_int8 ? "accuracy of the int8 program" : "accuracy of the program",
+                    share(evaluation, score.program_right));
   }
   if (evaluation.has_expected)
     text += fmt::format(
         "  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n",
         share(evaluation, score.agree), score.sqnr.decibels());
-  return text + fmt::format("  simulated NPU                 {} cycles in {} calls a sample\n",
-                            evaluation.npu_total_cycles, evaluation.npu_calls);
+  return text +
+         fmt::format("  {:<30}{}\n", "one inference",
+                     inference_text(evaluation.inference.work, evaluation.inference.clock_hz));
 }
 
 std::string to_json(const EvaluationResult& evaluation) {
@@ -265,13 +268,15 @@ std::string to_json(const EvaluationResult& evaluation) {
   if (evaluation.has_labels) {
     if (evaluation.has_expected)
       json += fmt::format(", \"float_accuracy\": {:.6f}", share(evaluation, score.float_right));
-    json += fmt::format(", \"accuracy\": {:.6f}", share(evaluation, score.int8_right));
+    json += fmt::format(", \"accuracy\": {:.6f}", share(evaluation, score.program_right));
   }
   if (evaluation.has_expected)
     json += fmt::format(", \"same_class\": {:.6f}, \"sqnr_db\": {:.4f}",
                         share(evaluation, score.agree), score.sqnr.decibels());
-  return json + fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}}}\n",
-                            evaluation.npu_total_cycles, evaluation.npu_calls);
+  const TimedWork& work = evaluation.inference.work;
+  return json + fmt::format(", \"npu_total_cycles\": {}, \"npu_calls\": {}, {}}}\n",
+                            work.npu_cycles, work.npu_calls,
+                            inference_json(work, evaluation.inference.clock_hz));
 }
 
 }  // namespace dtr

@@ -6,6 +6,7 @@
 
 #include "compiler/support/progress.h"
 #include "host/accuracy/compare.h"
+#include "host/commands/inference.h"
 #include "host/commands/inputs.h"
 
 namespace dtr {
@@ -20,7 +21,7 @@ struct EvaluateOptions {
 };
 
 struct Score {
-  size_t samples = 0, float_right = 0, int8_right = 0, agree = 0;
+  size_t samples = 0, float_right = 0, program_right = 0, agree = 0;
   size_t without_class = 0;               // the program gives NaN
   size_t nan_samples = 0, first_nan = 0;  // of the float model
   Sqnr sqnr;
@@ -29,8 +30,8 @@ struct Score {
 struct EvaluationResult {
   Score score;
   bool has_labels = false, has_expected = false;
-  uint64_t npu_total_cycles = 0;  // of one sample
-  uint32_t npu_calls = 0;
+  bool is_int8 = false;  // the program
+  Inference inference;   // of one sample
 };
 
 // `first`: a session of the program. Errors: those of reading, binding and running;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "device/pte/program_generated.h"
+#include "host/commands/inference.h"
 
 namespace dtr {
 
@@ -79,15 +80,17 @@ std::string stats_json(const PteFile& pte_file, const RunStats& stats, size_t sa
                            json_quote(names[i]), stats.instructions[i]);
     steps = fmt::format(", \"steps\": [{}]", steps);
   }
+  const Inference inference = inference_of(pte_file, stats);
   return fmt::format(
       "{{\"samples\": {}, \"runs\": {}, \"simulation_ms\": {{\"best\": {:.6f}, \"median\": "
       "{:.6f}}}, \"npu_calls\": {}, "
       "\"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
       "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, "
-      "\"sram_touched_bytes\": {}{}}}\n",
+      "\"sram_touched_bytes\": {}, {}{}}}\n",
       samples, stats.runs, times.front(), times[times.size() / 2], stats.npu_calls,
       stats.busy_cycles, stats.host_cycles, stats.stall_cycles, stats.total_cycles,
-      stats.copied_bytes, stats.sram_touched_bytes, steps);
+      stats.copied_bytes, stats.sram_touched_bytes,
+      inference_json(inference.work, inference.clock_hz), steps);
 }
 
 }  // namespace dtr

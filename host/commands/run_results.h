@@ -21,7 +21,8 @@ std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samp
 
 // The kernel or delegate of each step of the program.
 std::vector<std::string> step_names(const PteFile& pte_file);
-// Simulated cycles, memory touched and simulation time of runs over so many samples.
+// The cycles and the time of one inference, memory touched and simulation time of runs over so many
+// samples.
 std::string stats_json(const PteFile& pte_file, const RunStats& stats, size_t samples);
 
 }  // namespace dtr

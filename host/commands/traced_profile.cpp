@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/pipeline/read_model.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/etrecord.h"
@@ -29,6 +31,11 @@ Profile profile_of(const Trace& trace, const PteFile& pte_file) {
       pte_file.path());
   profile.configuration = npu_configuration(pte_file);
   if (pte_file.debug_map() != nullptr) return profile;
+  const auto is_kernel = [](const ProfileSpan& span) {
+    return span.track == ProfileSpan::Track::kHost && !span.waits;
+  };
+  profile.cpu_known = profile.cpu_unit != npu::ProfileUnit::kEstimate ||
+                      std::ranges::none_of(profile.spans, is_kernel);
   profile.missing.emplace_back(
       "operators, memory, tensors, and the cycles of CPU kernels, which count 0: compile without "
       "--no-debug-map");

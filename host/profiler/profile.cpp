@@ -253,10 +253,11 @@ class Attribution {
 };
 
 // Of a row, or of all of them.
-TimeError error_of(const Profile& profile, const ProfileRow* row) {
+TimedWork work_of(const Profile& profile, const ProfileRow* row) {
   TimedWork work{.target = profile.target,
                  .configuration = profile.configuration,
                  .whole_run = row == nullptr && profile.complete,
+                 .cpu_known = profile.cpu_known,
                  .cpu_counted = profile.cpu_unit != npu::ProfileUnit::kEstimate};
   for (const ProfileRow& each : profile.rows)
     if (row == nullptr || row == &each) work.npu_cycles += each.spent.total() - each.spent.cpu;
@@ -269,7 +270,7 @@ TimeError error_of(const Profile& profile, const ProfileRow* row) {
     work.npu_macs += static_cast<uint64_t>(span.step.macs);
     work.npu_kernels.push_back(span.kernel);
   }
-  return dtr::time_error(work);
+  return work;
 }
 
 uint64_t total_of(const TraceRun& run) {
@@ -301,8 +302,14 @@ double Profile::milliseconds(uint64_t cycles) const {
              : static_cast<double>(cycles) / static_cast<double>(id->clock_hz) * 1e3;
 }
 
-TimeError Profile::time_error() const { return error_of(*this, nullptr); }
-TimeError Profile::time_error(const ProfileRow& row) const { return error_of(*this, &row); }
+TimeError Profile::time_error() const { return dtr::time_error(work_of(*this, nullptr)); }
+TimeError Profile::time_error(const ProfileRow& row) const {
+  return dtr::time_error(work_of(*this, &row));
+}
+
+std::string Profile::inference() const {
+  return inference_text(work_of(*this, nullptr), id ? id->clock_hz : 0);
+}
 
 std::string Profile::time() const {
   return !id || id->clock_hz == 0 ? std::string() : time_text(milliseconds(total), time_error());

@@ -76,6 +76,7 @@ struct Profile {
   pte::Error error = pte::Error::kOk;  // that ended the run
   uint64_t planned_bytes = 0, used_bytes = 0;
   npu::ProfileUnit cpu_unit = npu::ProfileUnit::kEstimate;  // of the times of CPU kernels
+  bool cpu_known = true;  // false: CPU kernels ran whose estimates a debug map would say
   // Times of loading and initializing, and the cost of recording, in `own_unit` (Trace).
   std::optional<uint64_t> load, init;
   RecordingCost cost;
@@ -92,6 +93,8 @@ struct Profile {
   // The error of the milliseconds of the run, and of a row.
   TimeError time_error() const;
   TimeError time_error(const ProfileRow& row) const;
+  // The cycles of the run by NPU and CPU, and their time, as every verb says them.
+  std::string inference() const;
   // Milliseconds with their error as text; empty if they are unknown.
   std::string time() const;
   std::string time(const ProfileRow& row) const;

@@ -153,22 +153,28 @@ std::string before_run(const Profile& profile) {
   return text + (profile.own_unit == "ns" ? " of the computer that simulated\n" : "\n");
 }
 
+bool has_npu_part(const Profile& profile) {
+  const CycleBreakdown all = spent(profile);
+  return all.total() > all.cpu;
+}
+
 std::string totals(const Profile& profile) {
   const CycleBreakdown all = spent(profile);
-  std::string text = fmt::format("{} {}", with_thousands(profile.total), profile.unit());
-  if (profile.id && profile.id->clock_hz > 0)
-    text += fmt::format(" = {}, at {} MHz", profile.time(), profile.id->clock_hz / 1'000'000);
+  std::string text = profile.id
+                         ? profile.inference()
+                         : fmt::format("{} {}", with_thousands(profile.total), profile.unit());
   if (const std::string reason = profile.time_error().reason; profile.id && !reason.empty())
     text += fmt::format("\n  {} (docs/{}.md)", reason,
                         profile.target == nullptr || has_npu(*profile.target) ? "npu" : "targets");
+  text += '\n';
   if (!profile.id)
-    text += fmt::format("\n  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n",
+    text += fmt::format("  delegates {} ({}), beside their events {} ({}), kernels {} ({})\n",
                         with_thousands(all.npu), percent(all.npu, profile.total),
                         with_thousands(all.host), percent(all.host, profile.total),
                         with_thousands(all.cpu), percent(all.cpu, profile.total));
-  else
+  else if (has_npu_part(profile))
     text += fmt::format(
-        "\n  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), "
+        "  NPU computes {} ({}), host starts calls and copies {} ({}), waits for flash {} ({}), "
         "Cortex-M kernels {} ({}{})\n",
         with_thousands(all.npu), percent(all.npu, profile.total), with_thousands(all.host),
         percent(all.host, profile.total), with_thousands(all.stall),
@@ -242,30 +248,34 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
   const bool operators = table.view == ProfileView::kOperator;
   std::vector<std::string> header{std::string(view_name(table.view))};
   std::vector<bool> right{false};
-  if (operators) {
-    header.insert(header.end(), {"module", "runs on", "kernels"});
-    right.insert(right.end(), {false, false, false});
-  }
-  header.insert(header.end(), {std::string(profile.unit()), "share", "NPU", "host", "waiting",
-                               "CPU", "MACs", "util"});
-  right.insert(right.end(), 8, true);
-  if (operators) {
-    header.emplace_back("limited by");
-    right.push_back(false);
-  }
+  const bool npu = has_npu_part(profile);
+  const auto add_heads = [&](std::initializer_list<std::string> names, bool is_number) {
+    header.insert(header.end(), names);
+    right.insert(right.end(), names.size(), is_number);
+  };
+  if (operators) add_heads({"module", "runs on", "kernels"}, false);
+  add_heads({std::string(profile.unit()), "share"}, true);
+  if (npu) add_heads({"NPU", "host", "waiting", "CPU"}, true);
+  add_heads({"MACs"}, true);
+  if (npu) add_heads({"util"}, true);
+  if (npu && operators) add_heads({"limited by"}, false);
   TextTable rows(std::move(header), std::move(right));
   for (const ProfileRow& row : listed) {
     std::vector<std::string> cells{table.view == ProfileView::kModule ? indented(row.name)
                                                                       : row.name};
-    if (operators) cells.insert(cells.end(), {row.module_path, row.backend, row.kernels});
+    const auto add = [&](std::initializer_list<std::string> more) {
+      cells.insert(cells.end(), more);
+    };
+    if (operators) add({row.module_path, row.backend, row.kernels});
+    add({with_thousands(row.spent.total()), percent(row.spent.total(), profile.total)});
+    if (npu)
+      add({number(row.spent.npu), number(row.spent.host), number(row.spent.stall),
+           number(row.spent.cpu)});
+    add({number(static_cast<uint64_t>(std::max<int64_t>(row.macs, 0)))});
     const double utilization = profile.utilization(row);
-    cells.insert(
-        cells.end(),
-        {with_thousands(row.spent.total()), percent(row.spent.total(), profile.total),
-         number(row.spent.npu), number(row.spent.host), number(row.spent.stall),
-         number(row.spent.cpu), number(static_cast<uint64_t>(std::max<int64_t>(row.macs, 0))),
-         row.macs > 0 && utilization > 0 ? fmt::format("{:.0f} %", 100 * utilization) : ""});
-    if (operators) cells.push_back(row.limited_by);
+    if (npu)
+      add({row.macs > 0 && utilization > 0 ? fmt::format("{:.0f} %", 100 * utilization) : ""});
+    if (npu && operators) add({row.limited_by});
     rows.add(std::move(cells));
   }
   return text + rows.text(operators ? 32 : 48) + (listed.empty() ? no_match(table) : "");

@@ -238,7 +238,8 @@ def eval(
     data: the path of an .npz, or a dict of arrays, with the inputs, the class numbers under the
     name ``labels``, and ``float_output`` if the float model's outputs are known. against: a float
     model to run on the same data. Returns ``samples``, ``accuracy``, ``float_accuracy``,
-    ``same_class`` (shares from 0 to 1), ``sqnr_db`` (dB) and ``npu_total_cycles`` (of one sample).
+    ``same_class`` (shares from 0 to 1), ``sqnr_db`` (dB) and the cost of one inference:
+    ``npu_total_cycles``, ``cpu_cycles`` (estimated), ``total_cycles`` and ``milliseconds``.
     """
     loaded = _program(program, tensors)
     source = NO_SOURCE if against is None else model_source(against)

@@ -50,9 +50,10 @@ class InputSpec(NamedTuple):
 class RunResult(NamedTuple):
     """Outputs of a run, and what it cost.
 
-    outputs: one array an output, the samples along the first axis. stats: simulated cycles
-    (``npu_total_cycles``, of one sample), bytes of memory touched (``sram_touched_bytes``) and
-    milliseconds of this computer (``simulation_ms``).
+    outputs: one array an output, the samples along the first axis. stats: cycles of
+    one sample (``npu_total_cycles`` simulated, ``cpu_cycles`` estimated, ``total_cycles``) and their
+    ``milliseconds``, bytes of memory touched (``sram_touched_bytes``) and milliseconds of this
+    computer (``simulation_ms``).
     """
 
     outputs: tuple[Any, ...]

@@ -234,7 +234,9 @@ def check_firmware(deuteron, folder, program, report, profile):
         "firmware: outputs",
         (folder / "device.npz").read_bytes() == (folder / "host.npz").read_bytes(),
     )
-    expect("firmware: NPU cycles", f"{report['npu_total_cycles']} NPU cycles" in text, text)
+    expect(
+        "firmware: NPU cycles", f"{report['npu_total_cycles']:,} cycles with the NPU" in text, text
+    )
     run(deuteron, "profile", trace, "--program", program, "--json", folder / "device_profile.json")
     device = json.loads((folder / "device_profile.json").read_text())
     for part in ("npu", "host", "stall"):

@@ -25,10 +25,30 @@ TEST(Report, TimeIsThatOfNpuAndCpuTogether) {
   report.clock_hz = 1'000'000;
   report.checked = true;
   report.npu_total_cycles = 3000;
-  report.cpu_cycles = 2000;
+  report.operators.push_back({.kernel = "aten::a.out", .cpu_cycles = 2000});
   const std::string time = line_of(to_text(report), "time");
   for (const char* figure : {"3,000", "2,000", "5,000", "5.0"})
     EXPECT_NE(time.find(figure), std::string::npos) << figure << " in " << time;
+}
+
+// No part of the program is for the NPU: nothing was left uncounted by leaving out the check.
+TEST(Report, WithoutNpuPartSaysNothingOfIt) {
+  CompileReport report;
+  report.target = "imxrt700";
+  report.clock_hz = 1'000'000;
+  report.cpu_calls = 1;
+  report.cpu_cycles = 2000;
+  report.operators.push_back({.kernel = "aten::a.out", .cpu_cycles = 2000});
+  const std::string text = to_text(report);
+  EXPECT_EQ(text.find("NPU"), std::string::npos) << text;
+  EXPECT_EQ(line_of(text, "time"),
+            "time    about 2,000 cycles = 2.000 ms estimated, not compared with silicon, at 1 MHz");
+  EXPECT_NE(to_json(report).find("\"total_cycles\": 2000, \"milliseconds\": 2.000000,"),
+            std::string::npos);
+  report.partitions = 1;  // whose cycles the check would have counted
+  EXPECT_EQ(line_of(to_text(report), "time"), "");
+  EXPECT_NE(to_json(report).find("\"total_cycles\": null, \"milliseconds\": null,"),
+            std::string::npos);
 }
 
 TEST(Report, RefusalsSaveTheirSumLessACall) {
