@@ -375,7 +375,8 @@ def measure(deuteron, folder):
             figures.append((row, published))
             error = row.cycles / published - 1
             errors.append(abs(error))
-            stated = made["time_error_percent"]
+            below, stated = made["time_error_percent"]
+            assert -below == stated, made["time_error_percent"]
             line = [
                 run.name,
                 run.constants,

@@ -153,7 +153,9 @@ std::optional<TimedWork> timed_work(const CompileReport& report) {
       work.npu_macs += static_cast<uint64_t>(row.macs);
       work.npu_kernels.push_back(row.kernel);
     }
-    if (row.cpu_cycles > 0) work.cpu.push_back({row.kernel, row.cpu_cycles});
+    if (row.cpu_cycles == 0) continue;
+    work.cpu.push_back({row.kernel, row.cpu_cycles});
+    work.cpu_macs += static_cast<uint64_t>(row.macs);
   }
   return work;
 }
@@ -199,16 +201,21 @@ std::string to_json(const CompileReport& report) {
         check.sqnr_db, check.equal, reference_of(check), check.on_noise ? "noise" : "calibration",
         check.samples, check.calibrated_on_noise);
   }
+  const TargetDescription* target = find_target(report.target);
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {
     const OperatorRow& row = report.operators[i];
     text += fmt::format(
         "{}\n    {{\"name\": {}, \"op\": {}, \"module_path\": {}, \"source_line\": {}, "
         "\"backend\": {}, \"kernel\": {}, \"macs\": {}, "
-        "\"cycles\": {}, \"cpu_cycles\": {}, \"utilization\": {:.4f}, \"limited_by\": {}}}",
+        "\"cycles\": {}, \"cpu_cycles\": {}, \"cpu_error_percent\": {}, \"utilization\": {:.4f}, "
+        "\"limited_by\": {}}}",
         i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path),
         json_quote(row.source_line), json_quote(row.backend), json_quote(row.kernel), row.macs,
-        row.cycles, row.cpu_cycles, row.utilization, json_quote(row.limited_by));
+        row.cycles, row.cpu_cycles,
+        to_json(target == nullptr || row.cpu_cycles == 0 ? std::nullopt
+                                                         : cpu_error(*target, row.kernel)),
+        row.utilization, json_quote(row.limited_by));
   }
   return fmt::format("{}\n  ],\n{},\n{}\n}}\n", text, refusals_json(report),
                      transposes_json(report));

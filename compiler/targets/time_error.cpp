@@ -15,52 +15,103 @@ namespace {
 constexpr uint64_t kReach =
     2;  // below half of the least and above twice the most nothing resembles
 
-// Largest difference between estimate and counted instructions of a layer, in percent of the
-// estimate, by kernel and core; 0: not counted.
+// By kernel and core; no error at all: not counted. See cpu_errors.inc.
 struct CpuError {
   std::string_view kernel;
-  uint32_t dsp, mve;
+  ErrorBounds dsp, mve;
 };
 constexpr CpuError kCpuErrors[] = {
-#define DTR_CPU_ERROR(kernel, dsp, mve) {kernel, dsp, mve},
+#define DTR_CPU_ERROR(kernel, dsp_below, dsp_above, mve_below, mve_above) \
+  {kernel, {dsp_below, dsp_above}, {mve_below, mve_above}},
+#define DTR_CPU_PROGRAMS(...)
+#define DTR_CPU_PROGRAM_KERNEL(kernel)
 #include "compiler/targets/cpu_errors.inc"
+#undef DTR_CPU_PROGRAM_KERNEL
+#undef DTR_CPU_PROGRAMS
 #undef DTR_CPU_ERROR
 };
 
-uint32_t cpu_error(const TimedWork& work, std::string_view kernel) {
-  const auto* row = std::ranges::find(kCpuErrors, kernel, &CpuError::kernel);
-  if (row == std::end(kCpuErrors) || work.target == nullptr) return 0;
-  return work.target->cpu.core == cortex_m::Core::kMve ? row->mve : row->dsp;
+// Whole programs whose instructions were counted: errors of their estimates, and what they are.
+struct CountedPrograms {
+  ErrorBounds dsp, mve;
+  uint64_t fewest_macs, most_macs;
+};
+constexpr CountedPrograms kPrograms =
+#define DTR_CPU_ERROR(...)
+#define DTR_CPU_PROGRAMS(dsp_below, dsp_above, mve_below, mve_above, fewest, most) \
+  {{dsp_below, dsp_above}, {mve_below, mve_above}, fewest, most};
+#define DTR_CPU_PROGRAM_KERNEL(kernel)
+#include "compiler/targets/cpu_errors.inc"
+#undef DTR_CPU_PROGRAM_KERNEL
+#undef DTR_CPU_PROGRAMS
+#undef DTR_CPU_ERROR
+    constexpr std::string_view kProgramKernels[] = {
+#define DTR_CPU_ERROR(...)
+#define DTR_CPU_PROGRAMS(...)
+#define DTR_CPU_PROGRAM_KERNEL(kernel) kernel,
+#include "compiler/targets/cpu_errors.inc"
+#undef DTR_CPU_PROGRAM_KERNEL
+#undef DTR_CPU_PROGRAMS
+#undef DTR_CPU_ERROR
+};
+
+const ErrorBounds& of_core(const TargetDescription& target, const ErrorBounds& dsp,
+                           const ErrorBounds& mve) {
+  return target.cpu.core == cortex_m::Core::kMve ? mve : dsp;
 }
 
-// The CPU's part: cycles, and how far off they may be. Real numbers: sums of the cycles that a
-// damaged trace claims may not fit an integer, and an error stays in proportion to them.
+// An error in units of what it is of. Real numbers: sums of the cycles that a damaged trace claims
+// may not fit an integer, and an error stays in proportion to them.
+struct Error {
+  double below = 0, above = 0;
+
+  void add(double cycles, const ErrorBounds& bounds) {
+    below += cycles * bounds.below / 100;
+    above += cycles * bounds.above / 100;
+  }
+  ErrorBounds percent_of(double cycles) const {
+    const auto percent = [&](double part) {
+      return static_cast<uint32_t>(std::ceil(100 * part / cycles - 1e-9));
+    };
+    return {percent(below), percent(above)};
+  }
+};
+
+// The CPU's part: cycles, and how far off they may be.
 struct CpuPart {
   double cycles = 0;
-  double error = 0;                         // in cycles
+  Error error;
   std::set<std::string_view> not_compared;  // kernels
 };
 CpuPart cpu_part(const TimedWork& work) {
   CpuPart part;
   for (const TimedWork::CpuPart& kernel : work.cpu) {
-    part.cycles += static_cast<double>(kernel.cycles);
+    const auto cycles = static_cast<double>(kernel.cycles);
+    part.cycles += cycles;
     if (kernel.cycles == 0 || work.cpu_counted) continue;
-    const uint32_t percent = cpu_error(work, kernel.kernel);
-    if (percent == 0) part.not_compared.insert(kernel.kernel);
-    part.error += static_cast<double>(kernel.cycles) * percent / 100;
+    const std::optional<ErrorBounds> bounds =
+        work.target == nullptr ? std::nullopt : cpu_error(*work.target, kernel.kernel);
+    if (bounds)
+      part.error.add(cycles, *bounds);
+    else
+      part.not_compared.insert(kernel.kernel);
   }
   return part;
 }
 
-uint32_t percent_of(double error, double cycles) {
-  return static_cast<uint32_t>(std::ceil(100 * error / cycles - 1e-9));
+bool within_reach(uint64_t value, uint64_t least, uint64_t most) {
+  return value >= least / kReach && value <= most * kReach;
 }
 
-// No time is below zero: an error of more than the time itself is one upwards, and its last digit
-// tells nothing.
-std::string band(uint32_t percent) {
-  return percent < 100 ? fmt::format("±{} %", percent)
-                       : fmt::format("-100 to +{} %", (percent + 9) / 10 * 10);
+// Whether the programs that were counted as a whole resemble this one: it runs on the CPU alone,
+// with their kernels, and with as many multiply-accumulates.
+bool resembles_counted_programs(const TimedWork& work) {
+  return work.whole_run && work.target != nullptr && work.npu_cycles == 0 && !work.cpu_counted &&
+         within_reach(work.cpu_macs, kPrograms.fewest_macs, kPrograms.most_macs) &&
+         std::ranges::all_of(work.cpu, [](const TimedWork::CpuPart& part) {
+           return part.cycles == 0 ||
+                  std::ranges::find(kProgramKernels, part.kernel) != std::end(kProgramKernels);
+         });
 }
 
 double milliseconds(uint64_t cycles, uint64_t clock_hz) {
@@ -71,18 +122,14 @@ std::string in_millions(uint64_t count) {
   return fmt::format("{:.1f}", static_cast<double>(count) / 1e6);
 }
 
-bool within_reach(uint64_t value, uint64_t least, uint64_t most) {
-  return value >= least / kReach && value <= most * kReach;
-}
-
 std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeError& error) {
   if (work.cpu_counted) return "CPU: instructions counted in QEMU, which are not cycles";
-  if (error.cpu_percent)
-    return *error.cpu_percent < 100
-               ? fmt::format("CPU: within {} % of instructions counted in QEMU", *error.cpu_percent)
-               : fmt::format(
-                     "CPU: instructions counted in QEMU are up to {:.1f} times the estimate",
-                     std::ceil((100 + *error.cpu_percent) / 10.0) / 10);
+  if (error.cpu)
+    return fmt::format("CPU: within {} of instructions counted in QEMU, each layer at its worst{}",
+                       to_text(*error.cpu),
+                       error.cpu_programs ? fmt::format("; whole programs like it within {}",
+                                                        to_text(*error.cpu_programs))
+                                          : "");
   if (work.target == nullptr) return "CPU: its core is not known";
   const size_t more = part.not_compared.size() - 1;
   return fmt::format("CPU: the estimate of {}{} was never held against a count",
@@ -129,6 +176,28 @@ std::string difference_from_published_runs(const TimedWork& work) {
   return {};
 }
 
+std::string to_text(const ErrorBounds& bounds) {
+  const auto rounded = [](uint32_t percent) {
+    uint32_t unit = 1;
+    while (percent / unit >= 100) unit *= 10;
+    return (percent + unit - 1) / unit * unit;
+  };
+  return bounds.below == bounds.above
+             ? fmt::format("±{} %", rounded(bounds.below))
+             : fmt::format("-{}/+{} %", rounded(bounds.below), rounded(bounds.above));
+}
+
+std::string to_json(const std::optional<ErrorBounds>& bounds) {
+  return bounds ? fmt::format("[-{}, {}]", bounds->below, bounds->above) : "null";
+}
+
+std::optional<ErrorBounds> cpu_error(const TargetDescription& target, std::string_view kernel) {
+  const auto* row = std::ranges::find(kCpuErrors, kernel, &CpuError::kernel);
+  if (row == std::end(kCpuErrors)) return std::nullopt;
+  const ErrorBounds& bounds = of_core(target, row->dsp, row->mve);
+  return bounds == ErrorBounds{} ? std::nullopt : std::optional(bounds);
+}
+
 TimeError time_error(const TimedWork& work) {
   TimeError error;
   const CpuPart cpu = cpu_part(work);
@@ -136,33 +205,40 @@ TimeError time_error(const TimedWork& work) {
   std::vector<std::string> reasons;
   if (work.npu_cycles > 0) {
     const std::string unlike = difference_from_published_runs(work);
-    if (unlike.empty()) error.npu_percent = runs_like(work)->error_percent;
-    reasons.push_back(unlike.empty()
-                          ? fmt::format("NPU: ±{} % by published runs", *error.npu_percent)
-                          : "NPU: " + unlike);
+    if (unlike.empty()) {
+      const uint32_t percent = runs_like(work)->error_percent;
+      error.npu = ErrorBounds{percent, percent};
+    }
+    reasons.push_back(error.npu ? fmt::format("NPU: {} by published runs", to_text(*error.npu))
+                                : "NPU: " + unlike);
   }
   if (!work.cpu_known) {
     reasons.emplace_back("CPU: without its debug map the program does not say what kernels cost");
   } else if (cpu.cycles > 0) {
-    if (cpu.not_compared.empty() && !work.cpu_counted)
-      error.cpu_percent = percent_of(cpu.error, cpu.cycles);
+    if (cpu.not_compared.empty() && !work.cpu_counted) {
+      error.cpu = cpu.error.percent_of(cpu.cycles);
+      if (resembles_counted_programs(work))
+        error.cpu_programs = of_core(*work.target, kPrograms.dsp, kPrograms.mve);
+    }
     reasons.push_back(cpu_reason(work, cpu, error));
   }
   const bool cpu_is_known = work.cpu_known && cpu.not_compared.empty();
-  if (error.npu_percent && cpu_is_known)
-    error.percent =
-        percent_of(npu_cycles * *error.npu_percent / 100 + cpu.error, npu_cycles + cpu.cycles);
+  if (error.npu && cpu_is_known) {
+    Error sum = cpu.error;
+    sum.add(npu_cycles, *error.npu);
+    error.whole = sum.percent_of(npu_cycles + cpu.cycles);
+  }
 
-  if (error.percent) {
-    error.known = fmt::format("simulated {}", band(*error.percent));
+  if (error.whole) {
+    error.known = fmt::format("simulated {}", to_text(*error.whole));
   } else if (work.npu_cycles > 0) {
     error.known = "simulated, not compared with silicon";
   } else {
-    error.known = (work.cpu_counted    ? std::string("of counted instructions")
-                   : error.cpu_percent ? fmt::format("estimated {} of counted instructions",
-                                                     band(*error.cpu_percent))
-                                       : std::string("estimated")) +
-                  ", not compared with silicon";
+    error.known =
+        (work.cpu_counted ? std::string("of counted instructions")
+         : error.cpu      ? fmt::format("estimated {} of counted instructions", to_text(*error.cpu))
+                          : std::string("estimated")) +
+        ", not compared with silicon";
   }
   error.reason = fmt::format("{}", fmt::join(reasons, "; "));
   return error;
@@ -190,9 +266,9 @@ std::string inference_text(const TimedWork& work, uint64_t clock_hz) {
     text = fmt::format("{} cycles with the NPU + {} with the CPU = {}",
                        with_thousands(work.npu_cycles), with_thousands(cpu), with_thousands(total));
   if (clock_hz > 0)
-    text +=
-        fmt::format(" = {}, at {} MHz", time_text(milliseconds(total, clock_hz), time_error(work)),
-                    clock_hz / 1'000'000);
+    text += fmt::format(" = {}, at {} MHz",
+                        time_text(milliseconds(total, clock_hz), time_error(work)),
+                        clock_hz / 1'000'000);
   return work.cpu_known ? text : text + "; cycles of the CPU not known (no debug map)";
 }
 
@@ -202,9 +278,6 @@ std::string inference_json(const TimedWork& work, uint64_t clock_hz) {
   const auto or_null = [](bool known, auto value) {
     return known ? fmt::to_string(value) : std::string("null");
   };
-  const auto percent = [&](std::optional<uint32_t> value) {
-    return or_null(value.has_value(), value.value_or(0));
-  };
   return fmt::format(
       "\"clock_hz\": {}, \"cpu_cycles\": {}, \"total_cycles\": {}, \"milliseconds\": {}, "
       "\"time_error_percent\": {}, \"npu_error_percent\": {}, \"cpu_error_percent\": {}, "
@@ -212,8 +285,8 @@ std::string inference_json(const TimedWork& work, uint64_t clock_hz) {
       or_null(clock_hz > 0, clock_hz), or_null(work.cpu_known, cpu), or_null(work.cpu_known, total),
       work.cpu_known && clock_hz > 0 ? fmt::format("{:.6f}", milliseconds(total, clock_hz))
                                      : "null",
-      percent(error.percent), percent(error.npu_percent), percent(error.cpu_percent),
-      json_quote(error.known), json_quote(error.reason));
+      to_json(error.whole), to_json(error.npu), to_json(error.cpu), json_quote(error.known),
+      json_quote(error.reason));
 }
 
 }  // namespace dtr

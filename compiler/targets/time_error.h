@@ -29,23 +29,39 @@ struct TimedWork {
   uint64_t npu_macs = 0;
   std::vector<std::string> npu_kernels;  // of its calls: "Conv2d"; may repeat
   std::vector<CpuPart> cpu;
+  uint64_t cpu_macs = 0;
   bool cpu_known = true;  // false: kernels of the CPU run, but nothing says what they cost
   bool cpu_counted =
       false;  // the CPU's cycles are counted instructions, not estimates of the compiler
 };
 
+// How far what was counted or measured may be from a figure, in percent of that figure, rounded up.
+struct ErrorBounds {
+  uint32_t below = 0, above = 0;
+  bool operator==(const ErrorBounds&) const = default;
+};
+// "±44 %" or "-15/+70 %"; above 100 two digits.
+std::string to_text(const ErrorBounds& bounds);
+// "[-15, 70]"; "null" without a value.
+std::string to_json(const std::optional<ErrorBounds>& bounds);
+
 struct TimeError {
   // Error of the NPU's part relative to silicon, and of the CPU's estimates relative to counted
-  // instructions; percent of the part in either direction, rounded up. No value: there is no such
-  // part, or its error is unknown.
-  std::optional<uint32_t> npu_percent, cpu_percent;
-  // Error of the whole time in percent, in either direction: the parts' errors, weighted by their
-  // cycles. No value: not compared with silicon.
-  std::optional<uint32_t> percent;
+  // instructions, if each layer is as far off as the worst of its kernel. No value: there is no
+  // such part, or its error is unknown.
+  std::optional<ErrorBounds> npu, cpu;
+  // Of the CPU's estimates in whole programs that resemble this one; no value: none does.
+  std::optional<ErrorBounds> cpu_programs;
+  // Error of the whole time: the parts' errors, weighted by their cycles. No value: not compared
+  // with silicon.
+  std::optional<ErrorBounds> whole;
   std::string
       known;  // printed after a time: "simulated ±12 %", "simulated, not compared with silicon"
   std::string reason;  // what was compared, or why nothing was; one line
 };
+
+// The error of one CPU kernel's estimate on this machine; no value: it was not counted.
+std::optional<ErrorBounds> cpu_error(const TargetDescription& target, std::string_view kernel);
 
 // Empty if published runs resemble the NPU's part of the work, else the difference. They resemble
 // it if the work is a whole run, the machine, schedule and memory of constants are the same, every
@@ -66,7 +82,7 @@ uint64_t cpu_cycles(const TimedWork& work);
 // `clock_hz`, whose cycles are counted, is 0.
 std::string inference_text(const TimedWork& work, uint64_t clock_hz);
 // The same as fields of a JSON object, without its braces: clock_hz, cpu_cycles, total_cycles,
-// milliseconds, the errors in percent, time_known, time_error_reason. Null: not known.
+// milliseconds, the errors in percent (to_json), time_known, time_error_reason. Null: not known.
 std::string inference_json(const TimedWork& work, uint64_t clock_hz);
 
 }  // namespace dtr

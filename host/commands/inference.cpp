@@ -48,6 +48,7 @@ Inference inference_of(const PteFile& pte_file, const RunStats& stats) {
           {"", work.target == nullptr ? counted : from_cpu_cycles(*work.target, counted)});
     } else if (call != nullptr) {
       work.cpu.push_back({call->name()->str(), call->cycles()});
+      work.cpu_macs += static_cast<uint64_t>(call->macs());
     } else {
       work.cpu_known = false;
     }

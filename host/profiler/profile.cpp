@@ -263,8 +263,10 @@ TimedWork work_of(const Profile& profile, const ProfileRow* row) {
     if (row == nullptr || row == &each) work.npu_cycles += each.spent.total() - each.spent.cpu;
   for (const ProfileSpan& span : profile.spans) {
     if (span.waits || (row != nullptr && &profile.rows[span.row] != row)) continue;
-    if (span.track == ProfileSpan::Track::kHost)
+    if (span.track == ProfileSpan::Track::kHost) {
       work.cpu.push_back({span.kernel, span.end - span.start});
+      work.cpu_macs += static_cast<uint64_t>(span.step.macs);
+    }
     if (span.track != ProfileSpan::Track::kNpu) continue;
     ++work.npu_calls;
     work.npu_macs += static_cast<uint64_t>(span.step.macs);

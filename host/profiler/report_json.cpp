@@ -141,14 +141,14 @@ std::string to_json(const Profile& profile, const PteFile* pte_file) {
   }
   json["unit"] = profile.unit();
   json["simulated"] = profile.id.has_value();
-  const auto or_null = [](std::optional<uint32_t> percent) {
-    return percent ? Json(*percent) : Json();
+  const auto or_null = [](const std::optional<ErrorBounds>& bounds) {
+    return bounds ? Json{-static_cast<int64_t>(bounds->below), bounds->above} : Json();
   };
   const TimeError error = profile.time_error();
   if (profile.id) {
-    json["time_error_percent"] = or_null(error.percent);
-    json["npu_error_percent"] = or_null(error.npu_percent);
-    json["cpu_error_percent"] = or_null(error.cpu_percent);
+    json["time_error_percent"] = or_null(error.whole);
+    json["npu_error_percent"] = or_null(error.npu);
+    json["cpu_error_percent"] = or_null(error.cpu);
     json["time_known"] = error.known;
     json["time_error_reason"] = error.reason;
   }

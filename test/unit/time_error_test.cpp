@@ -7,7 +7,8 @@
 namespace dtr {
 namespace {
 
-constexpr uint32_t kPublished = 44;  // compiler/targets/time_error.cpp, held by bench/calibrate.py
+constexpr ErrorBounds kPublished{44,
+                                 44};  // compiler/targets/target.cpp, held by bench/calibrate.py
 
 // As DS-CNN-S: 12 calls, 2.7 million products.
 TimedWork keywords() {
@@ -22,9 +23,9 @@ TimedWork keywords() {
 TEST(TimeError, OfWhatWasMeasuredIsThatOfThePublishedRuns) {
   EXPECT_EQ(difference_from_published_runs(keywords()), "");
   const TimeError error = time_error(keywords());
-  EXPECT_EQ(error.percent, kPublished);
-  EXPECT_EQ(error.npu_percent, kPublished);
-  EXPECT_FALSE(error.cpu_percent);
+  EXPECT_EQ(error.whole, kPublished);
+  EXPECT_EQ(error.npu, kPublished);
+  EXPECT_FALSE(error.cpu);
   EXPECT_EQ(error.known, "simulated ±44 %");
   EXPECT_EQ(error.reason, "NPU: ±44 % by published runs");
   EXPECT_EQ(time_text(1.5, error), "1.500 ms simulated ±44 %");
@@ -46,8 +47,8 @@ TEST_P(TimeErrorUnlike, SaysThatNothingWasCompared) {
   GetParam().change(work);
   EXPECT_EQ(difference_from_published_runs(work), GetParam().why);
   const TimeError error = time_error(work);
-  EXPECT_FALSE(error.percent);
-  EXPECT_FALSE(error.npu_percent);
+  EXPECT_FALSE(error.whole);
+  EXPECT_FALSE(error.npu);
   EXPECT_EQ(error.known, "simulated, not compared with silicon");
   EXPECT_EQ(error.reason, std::string("NPU: ") + GetParam().why);
 }
@@ -91,7 +92,7 @@ TEST(TimeError, PublishedRunsWithUnknownConstantsGiveNoBand) {
     EXPECT_EQ(difference_from_published_runs(work),
               "the place of constants in published runs (CIFARNet, the MLPerf autoencoder) is "
               "unknown: no band");
-    EXPECT_FALSE(time_error(work).percent);
+    EXPECT_FALSE(time_error(work).whole);
   }
   work.target = find_target("test-4x4");
   EXPECT_EQ(difference_from_published_runs(work), "no figure is published for test-4x4");
@@ -102,56 +103,84 @@ TEST(TimeError, FlashHasItsOwnRun) {
   work.configuration->constants = ConstantMemory::kFlash;
   work.npu_calls = 29;
   work.npu_macs = 568'741'376;
-  EXPECT_EQ(time_error(work).percent, kPublished);
+  EXPECT_EQ(time_error(work).whole, kPublished);
 }
 
+// 200,000 cycles with one error, 100,000 with the other: 15 % below, 70 % above
+// (compiler/targets/cpu_errors.inc).
 TEST(TimeError, OfASumIsThatOfItsParts) {
   TimedWork work = keywords();
-  const char* kernel = "cortex_m::quantized_conv2d.out";
-  work.cpu = {{kernel, 100'000}};
+  work.cpu = {{"cortex_m::quantized_conv2d.out", 100'000}};
   const TimeError alone = time_error({.target = work.target, .cpu = work.cpu});
-  ASSERT_TRUE(alone.cpu_percent);
-  EXPECT_FALSE(alone.percent);
-  EXPECT_FALSE(alone.npu_percent);
-  EXPECT_EQ(alone.known, "estimated ±" + std::to_string(*alone.cpu_percent) +
-                             " % of counted instructions, not compared with silicon");
-  EXPECT_EQ(alone.reason, "CPU: within " + std::to_string(*alone.cpu_percent) +
-                              " % of instructions counted in QEMU");
-  // 200,000 cycles with one error, 100,000 with the other.
+  EXPECT_EQ(alone.cpu, (ErrorBounds{15, 70}));
+  EXPECT_FALSE(alone.whole);
+  EXPECT_FALSE(alone.npu);
+  EXPECT_EQ(alone.known, "estimated -15/+70 % of counted instructions, not compared with silicon");
+  EXPECT_EQ(alone.reason,
+            "CPU: within -15/+70 % of instructions counted in QEMU, each layer at its worst");
   const TimeError both = time_error(work);
-  EXPECT_EQ(both.npu_percent, kPublished);
-  EXPECT_EQ(both.cpu_percent, alone.cpu_percent);
-  EXPECT_EQ(both.percent, (2 * kPublished + *alone.cpu_percent + 2) / 3);
+  EXPECT_EQ(both.npu, kPublished);
+  EXPECT_EQ(both.cpu, alone.cpu);
+  EXPECT_EQ(both.whole, (ErrorBounds{35, 53}));  // (2 · 44 + 15) / 3, (2 · 44 + 70) / 3
+  EXPECT_EQ(both.known, "simulated -35/+53 %");
   EXPECT_EQ(both.reason, "NPU: ±44 % by published runs; " + alone.reason);
   // Without a comparison of the NPU's part there is none of the sum; the CPU's stays.
   work.configuration->nxp_like = false;
   const TimeError own = time_error(work);
-  EXPECT_FALSE(own.percent);
-  EXPECT_EQ(own.cpu_percent, alone.cpu_percent);
+  EXPECT_FALSE(own.whole);
+  EXPECT_EQ(own.cpu, alone.cpu);
   EXPECT_EQ(own.known, "simulated, not compared with silicon");
   EXPECT_EQ(own.reason, "NPU: no published run has Deuteron's own schedule; " + alone.reason);
 }
 
-// A kernel whose estimate is 5 % off on one core and 6 % on the other
-// (compiler/targets/cpu_errors.inc).
+// A kernel whose counts are 1 % below to 5 % above the estimate on one core, and 6 % below on the
+// other (compiler/targets/cpu_errors.inc).
 TEST(TimeError, EachCoreHasItsOwn) {
-  const auto percent = [](std::string_view target) {
+  const auto error = [](std::string_view target) {
     return time_error(
                {.target = find_target(target), .cpu = {{"cortex_m::quantized_add.out", 100}}})
-        .cpu_percent;
+        .cpu;
   };
-  EXPECT_EQ(percent("cortex-m33"), 5U);
-  EXPECT_EQ(percent("cortex-m55"), 6U);
+  EXPECT_EQ(error("cortex-m33"), (ErrorBounds{1, 5}));
+  EXPECT_EQ(error("cortex-m55"), (ErrorBounds{6, 0}));
 }
 
-// 452 % of the estimate: a count is at most 5.52 times as large, and never below zero.
-TEST(TimeError, AboveItsTimeIsNoErrorDownwards) {
+// A count is never below zero: the sides differ.
+TEST(TimeError, ABoundBelowIsNoneAbove) {
   const TimeError error =
       time_error({.target = find_target("cortex-m33"), .cpu = {{"cortex_m::softmax.out", 1000}}});
-  ASSERT_EQ(error.cpu_percent, 452U);
-  EXPECT_EQ(error.known,
-            "estimated -100 to +460 % of counted instructions, not compared with silicon");
-  EXPECT_EQ(error.reason, "CPU: instructions counted in QEMU are up to 5.6 times the estimate");
+  ASSERT_EQ(error.cpu, (ErrorBounds{3, 452}));
+  EXPECT_EQ(error.known, "estimated -3/+460 % of counted instructions, not compared with silicon");
+  EXPECT_EQ(to_text(ErrorBounds{5, 5}), "±5 %");
+  EXPECT_EQ(to_text(ErrorBounds{99, 100}), "-99/+100 %");
+  EXPECT_EQ(to_text(ErrorBounds{0, 1234}), "-0/+1300 %");
+  EXPECT_EQ(to_json(error.cpu), "[-3, 452]");
+  EXPECT_EQ(to_json(std::nullopt), "null");
+}
+
+// The sums of the MLPerf Tiny models are within 5 % on a Cortex-M33 (docs/performance.md): said of
+// whole programs of the CPU with their kernels, and a like number of products.
+TEST(TimeError, OfWholeProgramsLikeThoseCounted) {
+  TimedWork work{.target = find_target("cortex-m33"),
+                 .cpu = {{"cortex_m::quantized_conv2d.out", 100'000}},
+                 .cpu_macs = 2'656'768};
+  const std::string layers =
+      "CPU: within -15/+70 % of instructions counted in QEMU, each layer at its worst";
+  EXPECT_EQ(time_error(work).cpu_programs, (ErrorBounds{5, 5}));
+  EXPECT_EQ(time_error(work).reason, layers + "; whole programs like it within ±5 %");
+  const auto unlike = [&](void (*change)(TimedWork&)) {
+    TimedWork other = work;
+    change(other);
+    return !time_error(other).cpu_programs;
+  };
+  EXPECT_TRUE(unlike([](TimedWork& w) { w.cpu_macs = 100'000; }));     // half of 264,192
+  EXPECT_TRUE(unlike([](TimedWork& w) { w.cpu_macs = 26'000'000; }));  // twice 12,501,632
+  EXPECT_TRUE(unlike([](TimedWork& w) { w.whole_run = false; }));
+  EXPECT_TRUE(unlike([](TimedWork& w) { w.npu_cycles = 1; }));
+  EXPECT_TRUE(unlike([](TimedWork& w) { w.cpu_counted = true; }));
+  EXPECT_TRUE(unlike([](TimedWork& w) { w.cpu.push_back({"deuteron::quantized_matmul.out", 1}); }));
+  work.target = find_target("cortex-m55");
+  EXPECT_EQ(time_error(work).cpu_programs, (ErrorBounds{7, 8}));
 }
 
 TEST(TimeError, StaysInProportionBeyondWhatAnIntegerCounts) {
@@ -160,8 +189,8 @@ TEST(TimeError, StaysInProportionBeyondWhatAnIntegerCounts) {
       time_error({.target = find_target("cortex-m33"), .cpu = {{kernel, 100'000}}});
   const TimeError of_damage = time_error(
       {.target = find_target("cortex-m33"), .cpu = {{kernel, UINT64_MAX}, {kernel, UINT64_MAX}}});
-  ASSERT_TRUE(error.cpu_percent);
-  EXPECT_EQ(of_damage.cpu_percent, error.cpu_percent);
+  ASSERT_TRUE(error.cpu);
+  EXPECT_EQ(of_damage.cpu, error.cpu);
 }
 
 TEST(TimeError, OfEstimatesThatNobodyCountedIsNotKnown) {
@@ -169,8 +198,8 @@ TEST(TimeError, OfEstimatesThatNobodyCountedIsNotKnown) {
       .target = find_target("cortex-m33"),
       .cpu = {{"aten::b.out", 10}, {"aten::a.out", 20}, {"cortex_m::quantized_conv2d.out", 30}}};
   const TimeError error = time_error(work);
-  EXPECT_FALSE(error.percent);
-  EXPECT_FALSE(error.cpu_percent);
+  EXPECT_FALSE(error.whole);
+  EXPECT_FALSE(error.cpu);
   EXPECT_EQ(error.known, "estimated, not compared with silicon");
   EXPECT_EQ(error.reason,
             "CPU: the estimate of aten::a.out (and 1 more) was never held against a count");
@@ -179,17 +208,52 @@ TEST(TimeError, OfEstimatesThatNobodyCountedIsNotKnown) {
   // What takes no time needs no error.
   work = {.target = find_target("cortex-m33"),
           .cpu = {{"aten::a.out", 0}, {"cortex_m::quantized_conv2d.out", 30}}};
-  EXPECT_TRUE(time_error(work).cpu_percent);
+  EXPECT_TRUE(time_error(work).cpu);
 }
 
 TEST(TimeError, CountedInstructionsAreNotEstimates) {
   TimedWork work{
       .target = find_target("cortex-m33"), .cpu = {{"aten::a.out", 20}}, .cpu_counted = true};
   const TimeError error = time_error(work);
-  EXPECT_FALSE(error.percent);
-  EXPECT_FALSE(error.cpu_percent);
+  EXPECT_FALSE(error.whole);
+  EXPECT_FALSE(error.cpu);
   EXPECT_EQ(error.known, "of counted instructions, not compared with silicon");
   EXPECT_EQ(error.reason, "CPU: instructions counted in QEMU, which are not cycles");
+}
+
+// 200,000 cycles with the NPU and 50,000 with the CPU are 250,000, 1 ms at 250 MHz.
+TEST(InferenceText, IsOneSentenceForEveryKindOfProgram) {
+  TimedWork work = keywords();
+  work.cpu = {{"cortex_m::quantized_add.out", 50'000}};
+  EXPECT_EQ(inference_text(work, 250'000'000),
+            "200,000 cycles with the NPU + 50,000 with the CPU = 250,000 = 1.000 ms simulated "
+            "-36/+37 %, at 250 MHz");
+  EXPECT_EQ(inference_text(work, 0), "200,000 cycles with the NPU + 50,000 with the CPU = 250,000");
+  EXPECT_NE(inference_json(work, 250'000'000)
+                .find("\"clock_hz\": 250000000, \"cpu_cycles\": 50000, \"total_cycles\": 250000, "
+                      "\"milliseconds\": 1.000000, \"time_error_percent\": [-36, 37], "
+                      "\"npu_error_percent\": [-44, 44], \"cpu_error_percent\": [-1, 5],"),
+            std::string::npos)
+      << inference_json(work, 250'000'000);
+  TimedWork npu = work;
+  npu.cpu.clear();
+  EXPECT_EQ(inference_text(npu, 200'000'000),
+            "200,000 cycles with the NPU = 1.000 ms simulated ±44 %, at 200 MHz");
+  TimedWork cpu = work;
+  cpu.npu_cycles = 0;
+  EXPECT_EQ(inference_text(cpu, 50'000'000),
+            "about 50,000 cycles = 1.000 ms estimated -1/+5 % of counted instructions, not "
+            "compared with silicon, at 50 MHz");
+  // Kernels whose cost nobody says are not left out in silence.
+  npu.cpu_known = false;
+  EXPECT_EQ(inference_text(npu, 200'000'000),
+            "200,000 cycles with the NPU = 1.000 ms simulated, not compared with silicon, at 200 "
+            "MHz; cycles of the CPU not known (no debug map)");
+  EXPECT_NE(inference_json(npu, 200'000'000)
+                .find("\"cpu_cycles\": null, \"total_cycles\": null, \"milliseconds\": null, "),
+            std::string::npos);
+  npu.npu_cycles = 0;
+  EXPECT_EQ(inference_text(npu, 200'000'000), "cycles not known (no debug map)");
 }
 
 }  // namespace
