@@ -10,9 +10,11 @@
 #include "compiler/program/describe.h"
 #include "compiler/program/machine.h"
 #include "compiler/support/encode.h"
+#include "device/pte/program_generated.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/explain.h"
 #include "host/session/recorder.h"
+#include "host/simulator/convolution_calls.h"
 #include "host/simulator/listing.h"
 
 namespace dtr {
@@ -44,6 +46,25 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
     text += '\n';
   }
   return text;
+}
+
+// The convolutions of the program's delegates.
+AdvisedCalls advised_calls(const PteFile& pte_file, const npu::Target& target) {
+  AdvisedCalls advised;
+  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
+  const auto& instructions = *plan.chains()->Get(0)->instructions();
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    const auto* call = instructions.Get(i)->instr_args_as_DelegateCall();
+    if (call == nullptr) continue;
+    const pte::BackendDelegate& delegate =
+        *plan.delegates()->Get(static_cast<uint32_t>(call->delegate_index()));
+    if (delegate.id()->string_view() != pte::kDelegateId) continue;
+    for (const simulator::ConvolutionCall& found :
+         simulator::convolution_calls(target, pte_file.file().payload(delegate)))
+      advised[{static_cast<int32_t>(i), static_cast<int32_t>(found.command)}] = {
+          .in_channels = found.in_channels, .packing_saves = found.cycles - found.packed_cycles};
+  }
+  return advised;
 }
 
 }  // namespace
@@ -112,7 +133,9 @@ Result<std::string> explain_program(Session& session, const std::string& name, s
   Profile profile =
       make_profile(trace, OperatorMap(*session.pte_file().debug_map()), session.pte_file().path());
   profile.configuration = npu_configuration(session.pte_file());
-  std::string text = explain_text(profile, &session.pte_file(), name, most);
+  DTR_ASSIGN(const TargetDescription* target, target_of(session.pte_file()));
+  std::string text = explain_text(profile, &session.pte_file(),
+                                  advised_calls(session.pte_file(), npu_of(target)), name, most);
   if (text.empty())
     return fail(
         DiagnosticId::kNodeUnknown,

@@ -8,6 +8,7 @@
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
 #include "device/pte/debug_map_generated.h"
+#include "device/pte/program_generated.h"
 #include "host/profiler/report.h"
 
 namespace dtr {
@@ -60,10 +61,36 @@ Channels channels(const PteFile* pte_file, const ProfileRow& row) {
   return found;
 }
 
+// The axes of a tensor that are longer than 1, outermost first.
+std::vector<uint32_t> order_of(const pte::Tensor& tensor) {
+  std::vector<uint32_t> axes;
+  for (uint32_t i = 0; tensor.dim_order() != nullptr && i < tensor.dim_order()->size(); ++i)
+    if (const uint32_t axis = tensor.dim_order()->Get(i); tensor.sizes()->Get(axis) != 1)
+      axes.push_back(axis);
+  return axes;
+}
+
+// Whether a kernel's result has its elements in another order than what it reads.
+bool reorders(const PteFile& pte_file, int32_t instruction) {
+  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
+  const auto* call = plan.chains()
+                         ->Get(0)
+                         ->instructions()
+                         ->Get(static_cast<uint32_t>(instruction))
+                         ->instr_args_as_KernelCall();
+  std::vector<const pte::Tensor*> tensors;
+  for (uint32_t i = 0; call != nullptr && i < call->args()->size(); ++i)
+    if (const auto* tensor =
+            plan.values()->Get(static_cast<uint32_t>(call->args()->Get(i)))->val_as_Tensor())
+      tensors.push_back(tensor);
+  return tensors.size() > 1 && order_of(*tensors.front()) != order_of(*tensors.back());
+}
+
 class Explainer {
  public:
-  Explainer(const Profile& profile, const ProfileRow& row, const PteFile* pte_file)
-      : profile_(profile), row_(row), pte_file_(pte_file) {}
+  Explainer(const Profile& profile, const ProfileRow& row, const PteFile* pte_file,
+            const AdvisedCalls& advised)
+      : profile_(profile), row_(row), pte_file_(pte_file), advised_(advised) {}
 
   Explanation run() {
     const CycleBreakdown& spent = row_.spent;
@@ -95,26 +122,33 @@ class Explainer {
                        percent(share(cycles, row_.spent.total())));
   }
 
+  // "73,728 cycles = 0.228 ms"
+  std::string with_time(uint64_t cycles) const {
+    std::string text = fmt::format("{} cycles", with_thousands(cycles));
+    if (profile_.id && profile_.id->clock_hz > 0)
+      text += fmt::format(" = {:.3f} ms", profile_.milliseconds(cycles));
+    return text;
+  }
+  bool is_own(const ProfileSpan& span) const { return &profile_.rows[span.row] == &row_; }
+
   void say_cpu() {
     std::string kernels;
     bool converts = true;
     for (const ProfileSpan& span : profile_.spans) {
-      if (span.track != ProfileSpan::Track::kHost || span.waits ||
-          &profile_.rows[span.row] != &row_)
-        continue;
+      if (span.track != ProfileSpan::Track::kHost || span.waits || !is_own(span)) continue;
       converts = converts && is_conversion(span);
       if (kernels.find(span.kernel) == std::string::npos)
         kernels += (kernels.empty() ? "" : ", ") + span.kernel;
     }
-    because(fmt::format("{} cycles are estimated for the Cortex-M, which runs {}",
-                        of_it(row_.spent.cpu), kernels));
-    if (converts && between_kernels())
+    because(fmt::format("{} cycles are {} for the Cortex-M, which runs {}", of_it(row_.spent.cpu),
+                        profile_.cpu_unit == npu::ProfileUnit::kEstimate ? "estimated" : "counted",
+                        kernels));
+    const uint64_t ends = say_ends();
+    if (converts && ends < row_.spent.cpu)
       change(
           "bring what computes in float beside it onto the NPU: `deuteron compile --placement "
           "FILE` says why it is not there");
-    else if (converts)
-      change("give and take int8: compile with --io int8");
-    else if (profile_.target != nullptr && has_npu(*profile_.target))
+    else if (!converts && profile_.target != nullptr && has_npu(*profile_.target))
       change("bring it onto the NPU: `deuteron compile --placement FILE` says why it is not there");
   }
 
@@ -122,19 +156,28 @@ class Explainer {
     return span.kernel.find("quantize_per_") != std::string::npos;
   }
 
-  // Whether something computes before the row's conversions between float and int8, and behind
-  // them: else they are the program's ends.
-  bool between_kernels() const {
-    bool computed = false, converted = false;
-    for (const ProfileSpan& span : profile_.spans) {
-      const bool kernel = span.track != ProfileSpan::Track::kCopy && !span.waits;
-      if (kernel && is_conversion(span))
-        converted = converted || (computed && &profile_.rows[span.row] == &row_);
-      if (!kernel || is_conversion(span)) continue;
-      if (converted) return true;
-      computed = true;
+  // Says what the row's conversions between float and int8 cost at the program's ends, where
+  // nothing computes before them or nothing behind them. Returns their cycles.
+  uint64_t say_ends() {
+    std::vector<const ProfileSpan*> kernels;
+    for (const ProfileSpan& span : profile_.spans)
+      if (span.track != ProfileSpan::Track::kCopy && !span.waits) kernels.push_back(&span);
+    const auto computes = [](const ProfileSpan* span) { return !is_conversion(*span); };
+    const auto first = std::ranges::find_if(kernels, computes);
+    const auto last = std::find_if(kernels.rbegin(), kernels.rend(), computes).base();
+    uint64_t cycles = 0;
+    bool layout = false;
+    for (auto at = kernels.begin(); at != kernels.end(); ++at) {
+      if ((at >= first && at < last) || !is_own(**at)) continue;
+      cycles += (*at)->end - (*at)->start;
+      layout = layout || (pte_file_ != nullptr && reorders(*pte_file_, (*at)->instruction));
     }
-    return false;
+    if (share(cycles, row_.spent.total()) >= kWorthSaying)
+      change(
+          fmt::format("give and take int8: compile with --io int8, which saves {}{}{}",
+                      layout ? "at most " : "", with_time(cycles),
+                      layout ? ": the order of bytes, which changes here too, still has to" : ""));
+    return cycles;
   }
 
   void say_host() {
@@ -144,9 +187,8 @@ class Explainer {
       change(fmt::format("fewer calls: it is split into {}", row_.npu_calls));
     else
       change(
-          "more work a call: a call costs the host the same whether it computes little or much; "
-          "fuse small operators or use fewer, wider "
-          "ones");
+          "more work per call: a call costs the host the same whether it computes little or much; "
+          "fuse small operators or use fewer, wider ones");
   }
 
   void say_stall() {
@@ -175,12 +217,19 @@ class Explainer {
       return;
     }
     if (profile_.target == nullptr) return;
-    if (row_.kernels.find("Depthwise") != std::string::npos) {
+    const AdvisedCall advised = advised_call();
+    if (advised.packing_saves > 0)
+      change(fmt::format(
+          "compile with --row-packing, which saves {} of computing (waits for constants may "
+          "change), if the NPU reads unaligned bytes at full speed, as docs/npu.md "
+          "assumes",
+          with_time(advised.packing_saves)));
+    // A convolution of one channel may run as a depthwise one without being one.
+    if (row_.kernels.find("Depthwise") != std::string::npos && advised.in_channels != 1) {
       change(
           fmt::format("a depthwise convolution has one product for each of the {} a pipeline could "
-                      "add at a time: a grouped or full "
-                      "convolution of the same "
-                      "cycles computes {} times as much",
+                      "add at a time: a grouped or full convolution of the same cycles computes {} "
+                      "times as much",
                       profile_.target->npu.macs, profile_.target->npu.macs));
       return;
     }
@@ -191,6 +240,19 @@ class Explainer {
       change(
           fmt::format("more positions or rows for each weight: only {} outputs share one at a time",
                       profile_.target->npu.accumulators));
+  }
+
+  // Of the row's calls together.
+  AdvisedCall advised_call() const {
+    AdvisedCall sum;
+    for (const ProfileSpan& span : profile_.spans) {
+      const auto found = advised_.find({span.instruction, span.command});
+      if (!is_own(span) || span.track != ProfileSpan::Track::kNpu || found == advised_.end())
+        continue;
+      sum.in_channels = found->second.in_channels;
+      sum.packing_saves += found->second.packing_saves;
+    }
+    return sum;
   }
 
   void say_multiple(int64_t channels, uint32_t unit, std::string_view what) {
@@ -212,17 +274,19 @@ class Explainer {
   const Profile& profile_;
   const ProfileRow& row_;
   const PteFile* pte_file_;
+  const AdvisedCalls& advised_;
   Explanation says_;
 };
 
 }  // namespace
 
-Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file) {
-  return Explainer(profile, row, pte_file).run();
+Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file,
+                    const AdvisedCalls& advised) {
+  return Explainer(profile, row, pte_file, advised).run();
 }
 
-std::string explain_text(const Profile& profile, const PteFile* pte_file, const std::string& name,
-                         size_t most) {
+std::string explain_text(const Profile& profile, const PteFile* pte_file,
+                         const AdvisedCalls& advised, const std::string& name, size_t most) {
   std::vector<const ProfileRow*> rows;
   for (const ProfileRow& row : profile.rows)
     if (!row.sources.empty() && matches(row, name)) rows.push_back(&row);
@@ -231,18 +295,20 @@ std::string explain_text(const Profile& profile, const PteFile* pte_file, const 
   std::string text;
   for (size_t i = 0; i < std::min(rows.size(), most); ++i) {
     const ProfileRow& row = *rows[i];
-    const Explanation says = explain(profile, row, pte_file);
+    const Explanation says = explain(profile, row, pte_file, advised);
     text += terminal_format("{}{}{}{}\n  {}\n", row.name,
                             row.module_path.empty() ? "" : "  in " + row.module_path,
                             row.source_line.empty() ? "" : "  at ", row.source_line, says.costs);
     for (const std::string& sentence : says.because) text += terminal_format("  - {}\n", sentence);
     for (const std::string& sentence : says.to_change)
       text += terminal_format("  cheaper: {}\n", sentence);
+    if (says.to_change.empty()) text += "  nothing cheaper known\n";
     text += "\n";
   }
   if (rows.size() > most)
-    text +=
-        terminal_format("{} more operators cost less; name one to see it\n", rows.size() - most);
+    text += terminal_format(
+        "{} more operators cost less; `deuteron explain PROGRAM NAME` shows those of a name\n",
+        rows.size() - most);
   return text;
 }
 

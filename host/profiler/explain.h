@@ -1,7 +1,9 @@
 // Explains in words why an operator costs its cycles, and what would make it cheaper.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/profiler/profile.h"
@@ -14,11 +16,20 @@ struct Explanation {
   std::vector<std::string> to_change;  // what would make it cheaper; empty if nothing is known
 };
 
+// A convolution of the NPU whose cycles could be fewer.
+struct AdvisedCall {
+  uint32_t in_channels = 0;
+  uint64_t packing_saves = 0;  // cycles that `compile --row-packing` saves; 0: none
+};
+// By instruction of the program and command of its microcode.
+using AdvisedCalls = std::map<std::pair<int32_t, int32_t>, AdvisedCall>;
+
 // `pte_file`: the program, for shapes; may be null. The row must have sources.
-Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file);
+Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file,
+                    const AdvisedCalls& advised = {});
 
 // Explains up to `most` rows whose name, operator or module contains `name`, most cycles first.
-std::string explain_text(const Profile& profile, const PteFile* pte_file, const std::string& name,
-                         size_t most);
+std::string explain_text(const Profile& profile, const PteFile* pte_file,
+                         const AdvisedCalls& advised, const std::string& name, size_t most);
 
 }  // namespace dtr
