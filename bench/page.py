@@ -115,6 +115,10 @@ def growth_table(times):
     return table(["operators", "s", "median", "µs an operator"], rows, 0)
 
 
+def speed(faster):
+    return f"{faster:.1f}×" if faster >= 1 else f"{1 / faster:.1f}× slower"
+
+
 def simulation_table(times, anchors):
     rows, ours = [], times["simulation_ms"]
     for name, peer in anchors["reference_ms"].items():
@@ -125,7 +129,7 @@ def simulation_table(times, anchors):
                 if name in SIMULATION_GOAL_MODELS
                 else ["–", "–"]
             )
-            rows.append([name, f"{ours[name]:.3f}", f"{peer['best']:.3f}", f"{faster:.1f}×", *goal])
+            rows.append([name, f"{ours[name]:.3f}", f"{peer['best']:.3f}", speed(faster), *goal])
     for name, peer in anchors.get("xnnpack_ms", {}).items():
         if name in ours:
             rows.append(
@@ -133,7 +137,7 @@ def simulation_table(times, anchors):
                     f"{name}, peer: XNNPACK int8",
                     f"{ours[name]:.3f}",
                     f"{peer['best']:.3f}",
-                    f"{peer['best'] / ours[name]:.2f}×",
+                    speed(peer["best"] / ours[name]),
                     "later: 1×",
                     "–",
                 ]
@@ -252,7 +256,7 @@ def operator_tables(models):
     parts = []
     for name, figures in models.items():
         rows = [
-            [op, kernel, f"{macs:,}", f"{cycles:,}", f"{share} %", limit]
+            [op, kernel, f"{macs:,}", f"{cycles:,}", f"{share} %" if macs else "–", limit]
             for op, kernel, macs, cycles, share, limit in figures["operators"]
         ]
         parts.append(

@@ -48,17 +48,20 @@ Result<void> run_targets(const CommonOptions&, const TargetsOptions& options) {
   for (const TargetDescription& target : all_targets()) {
     const std::string recipe = fmt::format("{}", fmt::join(target.recipe, ", ")),
                       npu = npu_text(target),
-                      cpu = fmt::format("{}, {}", target.cpu.name, mhz(target.cpu.clock_hz));
-    const uint32_t kib = target.memory.sram_bytes / 1024;
+                      cpu = fmt::format("{}, {}{}", target.cpu.name, mhz(target.cpu.clock_hz),
+                                        target.cpu.name == "any" ? " assumed" : "");
+    const std::string sram = target.memory.sram_bytes == INT32_MAX
+                                 ? "any"
+                                 : fmt::format("{} KiB", target.memory.sram_bytes / 1024);
     const std::string_view constants = name(target.memory.constants);
     if (options.markdown) {
-      print("| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} |\n", target.name, recipe, npu, cpu,
-            kib, flash_text(target), constants, error_text(target), target.summary);
+      print("| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |\n", target.name, recipe, npu, cpu,
+            sram, flash_text(target), constants, error_text(target), target.summary);
       continue;
     }
     print("{}\n  {}\n  recipe: {}\n  NPU: {}; CPU: {}\n", target.name, target.summary, recipe, npu,
           cpu);
-    print("  SRAM: {} KiB; flash: {}{}; constants in {}; error of a time: {}\n", kib,
+    print("  SRAM: {}; flash: {}{}; constants in {}; error of a time: {}\n", sram,
           flash_text(target),
           has_npu(target)
               ? fmt::format(", {} bytes per 16 cycles", target.npu.flash_bytes_per_16_cycles)

@@ -285,8 +285,9 @@ std::string to_text(const CompileReport& report) {
   const bool in_sram = report.constants == ConstantMemory::kSram;
   const uint64_t others = in_sram ? sram.program_bytes : sram.staging_bytes;
   text += fmt::format(
-      "SRAM    {} bytes of {}: activations {} (no plan needs less than {}){}\n",
-      with_thousands(sram.total_bytes), with_thousands(sram.target_bytes),
+      "SRAM    {} bytes{}: activations {} (no plan needs less than {}){}\n",
+      with_thousands(sram.total_bytes),
+      sram.target_bytes == INT32_MAX ? "" : " of " + with_thousands(sram.target_bytes),
       with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
       others == 0
           ? std::string()

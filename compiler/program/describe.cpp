@@ -281,6 +281,12 @@ class Describer {
       const pte::DebugCall& call = *map.calls()->Get(i);
       for (uint32_t s = 0; s < count(call.steps()); ++s) {
         const pte::DebugStep& step = *call.steps()->Get(s);
+        // The cycles of a copy are the copy engine's: the listing of the microcode has them.
+        if (GetStringView(step.kernel()) == "Copy") {
+          line("  call {} command {}: Copy, {} bytes from flash  # {}", i, step.command(),
+               step.bytes(), sources(map, *step.origin()));
+          continue;
+        }
         line("  call {} command {}: {}, {} MACs, {} cycles, {}  # {}", i, step.command(),
              GetStringView(step.kernel()), step.macs(), step.cycles(), GetStringView(step.limit()),
              sources(map, *step.origin()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/support/arena_planner.h"
+#include "compiler/support/text.h"
 
 namespace dtr {
 namespace {
@@ -205,8 +206,11 @@ Result<MemoryMap> plan_memory(ProgramPlan& plan, int64_t limit_bytes) {
     return fail(
         DiagnosticId::kMemoryExceeded,
         fmt::format("the program needs {} bytes of SRAM, {} has {} (most is live at {}: {} bytes)",
-                    map.arena_bytes, plan.target.empty() ? "the target" : plan.target, limit_bytes,
-                    call_name(plan, map.max_live_call), map.max_live_bytes),
+                    with_thousands(static_cast<uint64_t>(map.arena_bytes)),
+                    plan.target.empty() ? "the target" : plan.target,
+                    with_thousands(static_cast<uint64_t>(limit_bytes)),
+                    call_name(plan, map.max_live_call),
+                    with_thousands(static_cast<uint64_t>(map.max_live_bytes))),
         "use a smaller input or a target with more SRAM", std::move(place));
   }
   return map;

@@ -114,6 +114,11 @@ bool resembles_counted_programs(const TimedWork& work) {
          });
 }
 
+// A target that is any machine has a clock for the sake of its figures.
+bool is_assumed(const TargetDescription* target) {
+  return target != nullptr && target->cpu.name == "any";
+}
+
 double milliseconds(uint64_t cycles, uint64_t clock_hz) {
   return static_cast<double>(cycles) / static_cast<double>(clock_hz) * 1e3;
 }
@@ -266,9 +271,9 @@ std::string inference_text(const TimedWork& work, uint64_t clock_hz) {
     text = fmt::format("{} cycles with the NPU + {} with the CPU = {}",
                        with_thousands(work.npu_cycles), with_thousands(cpu), with_thousands(total));
   if (clock_hz > 0)
-    text += fmt::format(" = {}, at {} MHz",
+    text += fmt::format(" = {}, at {} MHz{}",
                         time_text(milliseconds(total, clock_hz), time_error(work)),
-                        clock_hz / 1'000'000);
+                        clock_hz / 1'000'000, is_assumed(work.target) ? " assumed" : "");
   return work.cpu_known ? text : text + "; cycles of the CPU not known (no debug map)";
 }
 

@@ -254,9 +254,12 @@ std::string to_text(const EvaluationResult& evaluation) {
                     share(evaluation, score.program_right));
   }
   if (evaluation.has_expected)
-    text += fmt::format(
-        "  same class as the float model {:.4f}\n  SQNR against the float model  {:.2f} dB\n",
-        share(evaluation, score.agree), score.sqnr.decibels());
+    text +=
+        fmt::format("  {:<30}{:.4f}\n  SQNR against the float model  {}\n",
+                    evaluation.has_labels ? "same class as the float model" : "same largest output",
+                    share(evaluation, score.agree),
+                    score.sqnr.decibels() >= 99 ? std::string("99 dB or more")
+                                                : fmt::format("{:.2f} dB", score.sqnr.decibels()));
   return text +
          fmt::format("  {:<30}{}\n", "one inference",
                      inference_text(evaluation.inference.work, evaluation.inference.clock_hz));

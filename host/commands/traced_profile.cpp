@@ -45,6 +45,7 @@ Profile profile_of(const Trace& trace, const PteFile& pte_file) {
 Result<TracedProfile> profile_session(std::unique_ptr<Session> session) {
   DTR_ASSIGN(Trace trace, record_zeros(*session));
   Profile profile = profile_of(trace, session->pte_file());
+  profile.cost = {};  // of a recording that nobody asked for
   return TracedProfile{
       .trace = std::move(trace), .profile = std::move(profile), .session = std::move(session)};
 }

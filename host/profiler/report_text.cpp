@@ -150,7 +150,7 @@ std::string before_run(const Profile& profile) {
   if (profile.load) text += " load " + own_time(profile, *profile.load);
   if (profile.init)
     text += (profile.load ? ", init " : " init ") + own_time(profile, *profile.init);
-  return text + (profile.own_unit == "ns" ? " of the computer that simulated\n" : "\n");
+  return text + (profile.own_unit == "ns" ? " on the simulating PC\n" : "\n");
 }
 
 bool has_npu_part(const Profile& profile) {
@@ -180,7 +180,8 @@ std::string totals(const Profile& profile) {
         percent(all.host, profile.total), with_thousands(all.stall),
         percent(all.stall, profile.total), with_thousands(all.cpu), percent(all.cpu, profile.total),
         counted(profile.cpu_unit));
-  text += fmt::format("  on named operators {}\n", percent(profile.on_operators(), profile.total));
+  text += fmt::format("  {} traced to a source operator: {}\n", profile.unit(),
+                      percent(profile.on_operators(), profile.total));
   text += before_run(profile) + recording_cost(profile);
   if (!profile.complete)
     text += profile.lost > 0
@@ -226,11 +227,10 @@ std::string recording_cost(const Profile& profile) {
   if (cost.events == 0) return {};
   const double all = cost.event * static_cast<double>(cost.events);
   return fmt::format(
-      "  recording cost {:.3g} {} an event, {:.2g} % of the run{} with its {} events, none of it "
+      "  recording cost {:.3g} {} per event{}, {:.2g} % of the run with its {} events, none of it "
       "in the cycles\n",
-      cost.event, profile.own_unit, cost.run > 0 ? 100 * all / cost.run : 0,
-      profile.own_unit == "ns" ? " on the computer that simulated" : "",
-      with_thousands(cost.events));
+      cost.event, profile.own_unit, profile.own_unit == "ns" ? " on the simulating PC" : "",
+      cost.run > 0 ? 100 * all / cost.run : 0, with_thousands(cost.events));
 }
 
 std::string to_text(const Profile& profile, const ProfileTable& table) {

@@ -334,7 +334,7 @@ def check_run(deuteron, folder):
     given = ("run", program, "--input", DIGITS / "test.npz", "--samples", 1, "--profile")
     run(deuteron, *given, folder / "host.etdump")
     text = run(deuteron, *given, trace, "--on", "qemu", "--profile-events", 1 << 24)
-    expect_text("run --on qemu --profile", text, "  recording cost ", " instructions an event, ")
+    expect_text("run --on qemu --profile", text, "  recording cost ", " instructions per event, ")
     expect(
         "events without an NPU",
         told(events_of(deuteron, trace)),

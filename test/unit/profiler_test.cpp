@@ -144,7 +144,7 @@ TEST(Profile, RecordingCostIsAShareOfTheRun) {
   profile.cost = {.event = 3, .events = 10, .run = 600};
   profile.own_unit = "instructions";
   EXPECT_EQ(recording_cost(profile),
-            "  recording cost 3 instructions an event, 5 % of the run with its 10 events, none of "
+            "  recording cost 3 instructions per event, 5 % of the run with its 10 events, none of "
             "it in the cycles\n");
 }
 

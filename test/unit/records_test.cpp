@@ -309,9 +309,8 @@ TEST(Records, AHostsOwnTimesStandApart) {
     EXPECT_GT(profile.init.value_or(0), 0u);
     const std::string text = to_text(profile, {});
     EXPECT_NE(text.find("before the run: load 0."), std::string::npos) << text;
-    EXPECT_NE(text.find(" ms of the computer that simulated\n  recording cost "), std::string::npos)
-        << text;
-    EXPECT_NE(text.find(" ns an event, "), std::string::npos) << text;
+    EXPECT_NE(text.find(" ms on the simulating PC\n  recording cost "), std::string::npos) << text;
+    EXPECT_NE(text.find(" ns per event on the simulating PC, "), std::string::npos) << text;
   }
 }
 
@@ -377,7 +376,7 @@ TEST_F(RecordsFile, StartAndRunsOfItsProgramAreRead) {
   EXPECT_NE(text.find("  before the run: load 700 instructions, init 250 instructions\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("  recording cost 20 instructions an event, "), std::string::npos) << text;
+  EXPECT_NE(text.find("  recording cost 20 instructions per event, "), std::string::npos) << text;
 }
 
 TEST_F(RecordsFile, DamageIsSaid) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/support/text.h"
+
 namespace dtr::neutron {
 namespace {
 
@@ -99,7 +101,8 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
       return fail(DiagnosticId::kMemoryExceeded,
                   fmt::format("kernel call {} needs {} bytes of SRAM for tensors and {} for its "
                               "constants; the NPU has {}",
-                              i, used[i], bytes, target.sram_bytes),
+                              i, with_thousands(used[i]), with_thousands(bytes),
+                              with_thousands(target.sram_bytes)),
                   "use smaller tensors: a lower resolution, fewer channels or a smaller batch");
     for (uint32_t step = start; step <= i; ++step) used[step] += bytes;
     schedule.start[i] = previous = start;
