@@ -75,6 +75,14 @@ void fill_check(const CheckFigures& check, CompileReport& report) {
   report.checked = true;
 }
 
+// Whether the check tells something of the accuracy on real inputs: noise does not.
+bool says_accuracy(const OutputCheck& check) { return !check.on_noise && !check.came_quantized; }
+
+std::string_view data_of(const OutputCheck& check) {
+  if (check.calibrated_on_noise) return "calibration noise";
+  return check.on_noise ? "noise" : "calibration";
+}
+
 std::string_view reference_of(const OutputCheck& check) {
   return check.came_quantized ? "quantized model" : "float model";
 }
@@ -83,9 +91,11 @@ std::string_view reference_of(const OutputCheck& check) {
 
 std::string to_text(const OutputCheck& check) {
   const std::string samples =
-      fmt::format("{}{}{}", check.samples, check.on_noise ? " sample" : " calibration sample",
-                  check.samples == 1 ? "" : "s") +
-      (check.on_noise ? " of noise" : "");
+      fmt::format("{}{}{}{}", check.samples, check.on_noise ? " sample" : " calibration sample",
+                  check.samples == 1 ? "" : "s",
+                  check.calibrated_on_noise ? " of the noise that chose its ranges"
+                  : check.on_noise          ? " of noise"
+                                            : "");
   if (check.came_quantized && check.equal)
     return fmt::format("equals the quantized model on {}", samples);
   std::string text = fmt::format("{} against the {}: ", check.is_int8 ? "int8 program" : "program",
@@ -98,8 +108,8 @@ std::string to_text(const OutputCheck& check) {
     text += check.samples == 1 ? " on " + samples : ", the worst of " + samples;
   }
   if (check.came_quantized || !check.is_int8) return text;
-  if (check.calibrated_on_noise) return text + "; says nothing of accuracy: calibrated on noise";
-  return text + (check.on_noise ? "; says nothing of accuracy" : "; accuracy: `deuteron eval`");
+  return text + (says_accuracy(check) ? "; accuracy: `deuteron eval`"
+                                      : "; it says nothing of accuracy: use `deuteron eval`");
 }
 
 SramUse sram_use(const Compilation& compilation) {
@@ -197,9 +207,10 @@ std::string to_json(const CompileReport& report) {
     const OutputCheck& check = report.check;
     text += fmt::format(
         "  \"check_sqnr_db\": {:.2f}, \"check_equal\": {}, \"check_reference\": \"{}\", "
-        "\"check_data\": \"{}\", \"check_samples\": {}, \"calibrated_on_noise\": {},\n",
-        check.sqnr_db, check.equal, reference_of(check), check.on_noise ? "noise" : "calibration",
-        check.samples, check.calibrated_on_noise);
+        "\"check_data\": \"{}\", \"check_samples\": {}, \"check_says_accuracy\": {}, "
+        "\"calibrated_on_noise\": {},\n",
+        check.sqnr_db, check.equal, reference_of(check), data_of(check), check.samples,
+        says_accuracy(check), check.calibrated_on_noise);
   }
   const TargetDescription* target = find_target(report.target);
   text += "  \"operators\": [";

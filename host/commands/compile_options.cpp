@@ -201,10 +201,10 @@ void print(const CompileWatch& watch, const Diagnostic& diagnostic) {
 void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
   if (!compiled.samples_are_noise || compiled.came_quantized) return;
   const Diagnostic warning{
-      .id = DiagnosticId::kCalibrationMissing,
+      .id = DiagnosticId::kCalibrationNoise,
       .reason =
-          "ranges were chosen on noise: on real inputs the program may compute something "
-          "else, whatever its check says",
+          "ranges were chosen on noise, on which the check ran too: on real inputs the program may "
+          "compute something else, whatever the check says",
       .fix =
           "calibrate with real samples (--calibrate DATA.npz) and look at the accuracy with "
           "`deuteron eval`",

@@ -77,9 +77,10 @@ TEST(Report, CheckNamesItsReferenceAndItsSamples) {
             "accuracy: `deuteron eval`");
   OutputCheck noise = check;
   noise.on_noise = noise.calibrated_on_noise = true;
-  EXPECT_EQ(to_text(noise),
-            "int8 program against the float model: 42.4 dB, the worst of 4 samples of noise; says "
-            "nothing of accuracy: calibrated on noise");
+  EXPECT_EQ(
+      to_text(noise),
+      "int8 program against the float model: 42.4 dB, the worst of 4 samples of the noise that "
+      "chose its ranges; it says nothing of accuracy: use `deuteron eval`");
   EXPECT_EQ(
       to_text(
           {.sqnr_db = 99, .equal = true, .came_quantized = true, .on_noise = true, .samples = 1}),
@@ -93,8 +94,8 @@ TEST(Report, CheckNamesItsReferenceAndItsSamples) {
   report.check = noise;
   EXPECT_NE(to_json(report).find("\"check_sqnr_db\": 42.44, \"check_equal\": false, "
                                  "\"check_reference\": \"float model\", \"check_data\": "
-                                 "\"noise\", \"check_samples\": 4, \"calibrated_on_noise\": "
-                                 "true,"),
+                                 "\"calibration noise\", \"check_samples\": 4, "
+                                 "\"check_says_accuracy\": false, \"calibrated_on_noise\": true,"),
             std::string::npos)
       << to_json(report);
 }
