@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
+#include "compiler/support/check_handler.h"
 #include "compiler/support/encode.h"
 
 namespace dtr {
@@ -28,6 +30,8 @@ bool has_list(DiagnosticId id) {
                             DiagnosticId::kPteMissingDelegate, DiagnosticId::kPteMissingKernel};
   return std::ranges::find(kIds, id) != kIds.end();
 }
+
+std::atomic<CheckHandler> check_handler{nullptr};
 
 }  // namespace
 
@@ -95,12 +99,15 @@ Diagnostic out_of_memory(std::string_view what, Place place) {
           .place = std::move(place)};
 }
 
+void set_check_handler(CheckHandler handler) { check_handler.store(handler); }
+
 void check_failed(const char* condition, const char* file, int line) {
   fmt::print(
       stderr,
       "internal error: {}:{}: check `{}` failed; this is a bug in Deuteron, please report it\n",
       file, line, condition);
   std::fflush(stderr);
+  if (const CheckHandler handler = check_handler.load()) handler(condition, file, line);
 #ifdef DTR_FUZZ
   std::abort();
 #else

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/support/check_handler.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/support/json.h"
 #include "compiler/support/progress.h"
 #include "compiler/support/text.h"
@@ -28,6 +30,24 @@ TEST(Json, DepthIsLimited) {
   EXPECT_TRUE(json_is_too_deep(nested(1001)));
   EXPECT_TRUE(json_is_too_deep("[\"\\\"\"," + nested(1000) + "]"));
   EXPECT_FALSE(json_is_too_deep("[\"" + std::string(5000, '[') + "\"]"));
+}
+
+TEST(Check, EndsTheProcessOrDoesWhatItsHostAskedFor) {
+  const auto check = [](bool good) { DTR_CHECK(good); };
+  EXPECT_EXIT(check(false), testing::ExitedWithCode(3),
+              "internal error: .*support_test.cpp:.*: check `good` failed; this is a bug");
+  EXPECT_EXIT(
+      {
+        set_check_handler([](const char*, const char*, int) {});  // which does not throw
+        check(false);
+      },
+      testing::ExitedWithCode(3), "internal error");
+  set_check_handler([](const char* condition, const char*, int) -> void { throw condition; });
+  EXPECT_THROW(check(false), const char*);
+  // From the threads of a loop too.
+  EXPECT_THROW(parallel_for(100, 4, [&](size_t i) { check(i != 50); }), const char*);
+  EXPECT_NO_THROW(check(true));
+  set_check_handler(nullptr);
 }
 
 TEST(Text, WordsOfACommand) {
