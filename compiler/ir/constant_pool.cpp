@@ -1,5 +1,6 @@
 #include "compiler/ir/constant_pool.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -7,28 +8,81 @@ namespace dtr {
 
 static_assert(std::endian::native == std::endian::little, "files and hashes are little-endian");
 
+namespace {
+
 // Four lanes of multiply and rotate over 32-byte blocks, then a mix of what is left: fast enough
 // that hashing the weights of a model does not show in compile time.
-uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed) {
-  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15ULL;
-  const auto mix = [](uint64_t state, uint64_t word) {
+class ContentHash {
+ public:
+  explicit ContentHash(uint64_t seed) : lanes_{seed ^ 1, seed ^ 2, seed ^ 3, seed ^ 4} {}
+
+  void add(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
+    size_ += bytes.size();
+    if (held_ > 0) {
+      const size_t taken = std::min(bytes.size(), kBlock - held_);
+      std::memcpy(block_ + held_, bytes.data(), taken);
+      held_ += taken;
+      bytes = bytes.subspan(taken);
+      if (held_ < kBlock) return;
+      add_block(block_);
+    }
+    for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) add_block(bytes.data());
+    held_ = bytes.size();
+    if (held_ > 0) std::memcpy(block_, bytes.data(), held_);
+  }
+
+  uint64_t value() const {
+    uint64_t state = size_;
+    for (const uint64_t lane : lanes_) state = mix(state, lane);
+    size_t at = 0;
+    for (; at + 8 <= held_; at += 8) state = mix(state, load(block_ + at));
+    for (; at < held_; ++at) state = mix(state, static_cast<uint64_t>(block_[at]));
+    state ^= state >> 32;
+    state *= kMultiplier;
+    return state ^ (state >> 29);
+  }
+
+ private:
+  static constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15ULL;
+  static constexpr size_t kBlock = 32;
+  static uint64_t mix(uint64_t state, uint64_t word) {
     return std::rotl((state ^ word) * kMultiplier, 29);
-  };
-  const auto load = [&](size_t at) {
+  }
+  static uint64_t load(const std::byte* from) {
     uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, sizeof word);
+    std::memcpy(&word, from, sizeof word);
     return word;
-  };
-  uint64_t lanes[4] = {seed ^ 1, seed ^ 2, seed ^ 3, seed ^ 4};
+  }
+  void add_block(const std::byte* block) {
+    for (size_t lane = 0; lane < 4; ++lane)
+      lanes_[lane] = mix(lanes_[lane], load(block + 8 * lane));
+  }
+
+  uint64_t lanes_[4];
+  uint64_t size_ = 0;
+  size_t held_ = 0;  // bytes of a block that is not full
+  std::byte block_[kBlock];
+};
+
+}  // namespace
+
+uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed) {
+  ContentHash hash(seed);
+  hash.add(bytes);
+  return hash.value();
+}
+
+uint64_t content_hash(std::span<const std::byte> bytes, std::span<const DetachedBytes> detached) {
+  ContentHash hash(0);
   size_t at = 0;
-  for (; at + 32 <= bytes.size(); at += 32)
-    for (size_t lane = 0; lane < 4; ++lane) lanes[lane] = mix(lanes[lane], load(at + 8 * lane));
-  uint64_t state = mix(mix(mix(mix(bytes.size(), lanes[0]), lanes[1]), lanes[2]), lanes[3]);
-  for (; at + 8 <= bytes.size(); at += 8) state = mix(state, load(at));
-  for (; at < bytes.size(); ++at) state = mix(state, static_cast<uint64_t>(bytes[at]));
-  state ^= state >> 32;
-  state *= kMultiplier;
-  return state ^ (state >> 29);
+  for (const DetachedBytes& part : detached) {
+    hash.add(bytes.subspan(at, part.offset - at));
+    hash.add(part.bytes);
+    at = part.offset + part.bytes.size();
+  }
+  hash.add(bytes.subspan(at));
+  return hash.value();
 }
 
 ConstantId ConstantPool::add(DType dtype, std::span<const std::byte> bytes) {

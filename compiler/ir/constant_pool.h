@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/ir/type.h"
+#include "compiler/support/detached_bytes.h"
 #include "compiler/support/file_contents.h"
 
 namespace dtr {
@@ -62,5 +63,7 @@ class ConstantPool {
 
 // 64-bit content hash, stable across machines and runs; not cryptographic.
 uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed = 0);
+// The same of a file with parts elsewhere, which lie within it: that of the file in one piece.
+uint64_t content_hash(std::span<const std::byte> bytes, std::span<const DetachedBytes> detached);
 
 }  // namespace dtr

@@ -37,7 +37,7 @@ struct Compilation {
   FileKind kind = FileKind::kUnknown;  // of the model's file; unknown for a module in memory
   std::span<const std::byte>
       model_bytes;              // the file, which `module` owns; empty for a module in memory
-  uint64_t source_hash = 0;     // content_hash of `model_bytes`; 0 if they are empty
+  uint64_t source_hash = 0;     // content_hash of the file; 0 for a module in memory
   bool came_quantized = false;  // the model has quantized types and is not quantized again
   Module module;                // forward() is the graph after the last step
   Graph as_read;                // the graph before all passes

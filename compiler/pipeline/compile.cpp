@@ -125,15 +125,16 @@ class Compiler {
     } else if (const ModelBytes* model = std::get_if<ModelBytes>(&source_)) {
       c_.model_bytes = model->bytes;
       c_.kind = kind_of(model->bytes);
-      DTR_ASSIGN(c_.module, parse_model(model->bytes, c_.kind, model->name));
+      DTR_ASSIGN(c_.module, parse_model(model->bytes, c_.kind, model->name, model->detached));
+      c_.source_hash = content_hash(model->bytes, model->detached);
     } else {
       const std::string& path = std::get<std::string>(source_);
       DTR_ASSIGN(FileContents file, FileContents::read(path));
       c_.model_bytes = file.bytes();
       c_.kind = kind_of(file.bytes());
+      c_.source_hash = content_hash(file.bytes());
       DTR_ASSIGN(c_.module, read_model(std::move(file), c_.kind, path));
     }
-    if (!c_.model_bytes.empty()) c_.source_hash = content_hash(c_.model_bytes);
     return {};
   }
 

@@ -13,10 +13,11 @@
 namespace dtr {
 
 // A model: the path of a file, the bytes of a file with a name for messages (they must outlive the
-// compilation), or a module in memory.
+// compilation, and so must weights that are not in them), or a module in memory.
 struct ModelBytes {
   std::span<const std::byte> bytes;
   std::string name;
+  std::vector<DetachedBytes> detached = {};
 };
 using ModelSource = std::variant<std::string, ModelBytes, Module>;
 

@@ -92,9 +92,9 @@ Result<Module> read_model(FileContents file, FileKind kind, const std::string& p
   return module;
 }
 
-Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind,
-                           const std::string& name) {
-  if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name);
+Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind, const std::string& name,
+                           std::span<const DetachedBytes> detached) {
+  if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name, {}, detached);
   if (kind == FileKind::kText) return parse_text(bytes, name);
   if (kind != FileKind::kTflite) return not_a_model(kind, name);
   DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name));

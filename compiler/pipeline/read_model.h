@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/detached_bytes.h"
 #include "compiler/support/file_contents.h"
 
 namespace dtr {
@@ -35,8 +36,8 @@ Result<Module> read_model(const std::string& path);
 // The same for a file in memory. The module owns the file, whose constants are not copied. Errors:
 // kModelUnknown, and those of the importer.
 Result<Module> read_model(FileContents file, FileKind kind, const std::string& path);
-// The same for bytes that outlive the module.
-Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind,
-                           const std::string& name);
+// The same for bytes that outlive the module; `detached`: weights of a .pt2 that are not in them.
+Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind, const std::string& name,
+                           std::span<const DetachedBytes> detached = {});
 
 }  // namespace dtr

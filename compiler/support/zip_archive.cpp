@@ -119,8 +119,8 @@ tl::unexpected<Diagnostic> ZipArchive::refuse(DiagnosticId id, std::string reaso
 }
 
 Result<ZipArchive> ZipArchive::open(std::span<const std::byte> bytes, std::string file,
-                                    ZipLimits limits) {
-  ZipArchive archive(bytes, std::move(file), limits);
+                                    ZipLimits limits, std::span<const DetachedBytes> detached) {
+  ZipArchive archive(bytes, std::move(file), limits, detached);
   DTR_TRY(archive.list());
   DTR_TRY(archive.check_overlaps());
   return archive;
@@ -221,8 +221,15 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
   return at == by_name_.end() ? nullptr : &entries_[at->second];
 }
 
+std::span<const std::byte> ZipArchive::raw(const ZipEntry& entry) const {
+  for (const DetachedBytes& part : detached_)
+    if (part.offset == entry.offset && part.bytes.size() == entry.compressed_size)
+      return part.bytes;
+  return bytes_.subspan(entry.offset, entry.compressed_size);
+}
+
 Result<ZipData> ZipArchive::read(const ZipEntry& entry) const {
-  const std::span<const std::byte> raw = bytes_.subspan(entry.offset, entry.compressed_size);
+  const std::span<const std::byte> raw = this->raw(entry);
   ZipData data{.bytes = raw, .owned = nullptr};
   if (entry.deflated) {
     if (const uint64_t all = inflated_->fetch_add(entry.size) + entry.size;

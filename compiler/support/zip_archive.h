@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/support/detached_bytes.h"
 #include "compiler/support/result.h"
 
 namespace dtr {
@@ -50,9 +51,11 @@ class ZipArchive {
  public:
   // `bytes` must outlive the archive; `file` names it in messages. Errors: kZipInvalid (not a zip,
   // truncated, entries that overlap or repeat a name), kZipUnsupported (encrypted, a compression
-  // other than deflate), kZipTooLarge (beyond `limits`).
+  // other than deflate), kZipTooLarge (beyond `limits`). `detached`: the data of stored entries
+  // that are not in `bytes`; they must outlive the archive too.
   static Result<ZipArchive> open(std::span<const std::byte> bytes, std::string file,
-                                 ZipLimits limits = {});
+                                 ZipLimits limits = {},
+                                 std::span<const DetachedBytes> detached = {});
 
   // In the order of the central directory, without folders.
   const std::vector<ZipEntry>& entries() const { return entries_; }
@@ -65,8 +68,10 @@ class ZipArchive {
   Result<ZipData> read_text(const ZipEntry& entry) const;
 
  private:
-  ZipArchive(std::span<const std::byte> bytes, std::string file, ZipLimits limits)
+  ZipArchive(std::span<const std::byte> bytes, std::string file, ZipLimits limits,
+             std::span<const DetachedBytes> detached)
       : bytes_(bytes),
+        detached_(detached.begin(), detached.end()),
         file_(std::move(file)),
         limits_(limits),
         inflated_(std::make_unique<std::atomic<uint64_t>>(0)) {}
@@ -75,7 +80,11 @@ class ZipArchive {
   tl::unexpected<Diagnostic> refuse(DiagnosticId id, std::string reason,
                                     std::string_view entry = {}) const;
 
+  // The bytes of an entry as they are stored.
+  std::span<const std::byte> raw(const ZipEntry& entry) const;
+
   std::span<const std::byte> bytes_;
+  std::vector<DetachedBytes> detached_;
   std::string file_;
   ZipLimits limits_;
   std::vector<ZipEntry> entries_;

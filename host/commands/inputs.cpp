@@ -12,7 +12,7 @@ Result<PteFile> ProgramInput::pte_file() const {
 }
 
 Result<Module> ModelInput::read() const {
-  return bytes.empty() ? read_model(path) : parse_model(bytes, kind_of(bytes), path);
+  return bytes.empty() ? read_model(path) : parse_model(bytes, kind_of(bytes), path, detached);
 }
 
 Result<Samples> DataInput::bind(const Graph& graph) const {

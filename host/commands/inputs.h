@@ -28,8 +28,9 @@ struct ProgramInput {
 };
 
 struct ModelInput {
-  std::string path;                       // or, with bytes, a name for messages
-  std::span<const std::byte> bytes = {};  // they outlive what is read; empty: `path` is read
+  std::string path;                              // or, with bytes, a name for messages
+  std::span<const std::byte> bytes = {};         // they outlive what is read; empty: `path` is read
+  std::span<const DetachedBytes> detached = {};  // weights that are not in them
 
   bool given() const { return !path.empty(); }
   // Errors: those of read_model.

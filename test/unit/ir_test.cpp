@@ -55,6 +55,25 @@ graph @other() {
   EXPECT_TRUE(verify(module));
 }
 
+// The hash names programs in files that were written before: it is of the bytes, however they lie.
+TEST(Constants, AHashOfPartsIsThatOfTheWhole) {
+  std::vector<std::byte> whole(1000);
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<std::byte>(i * i + 7);
+  EXPECT_EQ(content_hash(std::span(whole).first(0)), 0x58C8BD8350D538CAULL);
+  EXPECT_EQ(content_hash(whole), 0x12350EC0EF915E93ULL);
+  for (const size_t first : {0, 1, 31, 32, 33, 500})
+    for (const size_t size : {0, 1, 7, 32, 100, 300}) {
+      const std::span<const std::byte> bytes = whole;
+      const std::vector<std::byte> first_part(bytes.begin() + first, bytes.begin() + first + size);
+      std::vector<std::byte> hollow = whole;
+      std::fill_n(hollow.begin() + first, size, std::byte{0});
+      const size_t second = first + size + 5;
+      const DetachedBytes parts[] = {{first, first_part}, {second, bytes.subspan(second, 40)}};
+      std::fill_n(hollow.begin() + second, 40, std::byte{0});
+      EXPECT_EQ(content_hash(hollow, parts), content_hash(whole)) << first << " " << size;
+    }
+}
+
 TEST(Text, SeededIsTheSameOnEveryMachine) {
   const auto ints = seeded_values(DType::kInt8, 9, 7);
   const auto floats = seeded_values(DType::kFloat32, 3, 7);

@@ -52,6 +52,25 @@ TEST(Zip, ReadsStoredInPlaceAndDeflated) {
   EXPECT_EQ(zip->find("folder/other"), nullptr);
 }
 
+TEST(Zip, ReadsDataThatLieElsewhere) {
+  const Bytes whole = example_zip();
+  const auto entry = *ZipArchive::open(whole, "a.zip")->find("folder/stored");
+  const Bytes data = to_bytes("0123456789"), other = to_bytes("012345678_");
+  Bytes hollow = whole;
+  std::memset(hollow.data() + entry.offset, 0, data.size());
+  const auto read = [&](std::span<const DetachedBytes> detached) {
+    return ZipArchive::open(hollow, "a.zip", {}, detached)->read(entry);
+  };
+  const DetachedBytes part{.offset = entry.offset, .bytes = data};
+  ASSERT_TRUE(read({&part, 1}).has_value());
+  EXPECT_EQ(read({&part, 1})->bytes.data(), data.data());
+  EXPECT_EQ(error_id(read({})), "zip-corrupt");
+  const DetachedBytes changed{.offset = entry.offset, .bytes = other};
+  EXPECT_EQ(error_id(read({&changed, 1})), "zip-corrupt");
+  const DetachedBytes shorter{.offset = entry.offset, .bytes = std::span(data).first(9)};
+  EXPECT_EQ(error_id(read({&shorter, 1})), "zip-corrupt");
+}
+
 TEST(Zip, WritesTheSameBytesEveryTime) { EXPECT_EQ(example_zip(), example_zip()); }
 
 TEST(Zip, ReadsWhatNumpyWrites) {

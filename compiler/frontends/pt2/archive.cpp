@@ -65,8 +65,8 @@ void gather(const TensorMeta& meta, size_t size, const std::byte* from, std::byt
 }  // namespace
 
 Result<Archive> Archive::open(std::span<const std::byte> bytes, const std::string& file,
-                              ZipLimits limits) {
-  DTR_ASSIGN(ZipArchive zip, ZipArchive::open(bytes, file, limits));
+                              ZipLimits limits, std::span<const DetachedBytes> detached) {
+  DTR_ASSIGN(ZipArchive zip, ZipArchive::open(bytes, file, limits, detached));
   Archive archive(std::move(zip), file);
   DTR_TRY(archive.read_tables());
   return archive;

@@ -13,10 +13,10 @@ namespace dtr::pt2 {
 
 class Archive {
  public:
-  // `bytes` must outlive the archive. Errors: those of ZipArchive; kPt2Invalid (a member is
-  // missing, big-endian), kPt2Version.
+  // `bytes` must outlive the archive, and so must weights that are not in them (`detached`).
+  // Errors: those of ZipArchive; kPt2Invalid (a member is missing, big-endian), kPt2Version.
   static Result<Archive> open(std::span<const std::byte> bytes, const std::string& file,
-                              ZipLimits limits = {});
+                              ZipLimits limits = {}, std::span<const DetachedBytes> detached = {});
 
   const ExportedProgram& program() const { return program_; }
   const std::string& file() const { return file_; }

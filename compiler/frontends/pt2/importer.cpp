@@ -459,8 +459,8 @@ Result<void> Importer::set_outputs() {
 }
 
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
-                         ZipLimits limits) {
-  DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits));
+                         ZipLimits limits, std::span<const DetachedBytes> detached) {
+  DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits, detached));
   Module module;
   module.file = file;
   module.graphs.emplace_back();

@@ -19,9 +19,9 @@ Result<Module> read_pt2(const std::string& path);
 // The same for a file in memory; `path` names it in messages. Errors: ids pt2-*, zip-*.
 Result<Module> read_pt2(FileContents file, const std::string& path);
 
-// The same for bytes that must outlive the module; `file` names them in messages. Errors: ids
-// pt2-*, zip-*.
+// The same for bytes that must outlive the module, as must weights that are not in them
+// (`detached`); `file` names them in messages. Errors: ids pt2-*, zip-*.
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
-                         ZipLimits limits = {});
+                         ZipLimits limits = {}, std::span<const DetachedBytes> detached = {});
 
 }  // namespace dtr::pt2
