@@ -220,6 +220,11 @@ Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::stri
                                               const std::vector<std::string>& tensor_files,
                                               uint32_t profile_events) {
   DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
+  return open_on_qemu(std::move(host), name, profile_events);
+}
+
+Result<std::unique_ptr<Session>> open_on_qemu(std::unique_ptr<Session> host, std::string_view name,
+                                              uint32_t profile_events) {
   DTR_ASSIGN(const Board* board, board_for(name, host->pte_file()));
   DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create_for_build());
   auto session = std::make_unique<QemuSession>(std::move(host), *board, std::move(folder));

@@ -18,5 +18,8 @@ inline constexpr uint32_t kNoProfile = 0;
 Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view board,
                                               const std::vector<std::string>& tensor_files = {},
                                               uint32_t profile_events = kNoProfile);
+// The same for a session on the host, of a program that need not be a file.
+Result<std::unique_ptr<Session>> open_on_qemu(std::unique_ptr<Session> host, std::string_view board,
+                                              uint32_t profile_events = kNoProfile);
 
 }  // namespace dtr
