@@ -52,9 +52,9 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
 AdvisedCalls advised_calls(const PteFile& pte_file, const npu::Target& target) {
   AdvisedCalls advised;
   const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
-  const auto& instructions = *plan.chains()->Get(0)->instructions();
-  for (uint32_t i = 0; i < instructions.size(); ++i) {
-    const auto* call = instructions.Get(i)->instr_args_as_DelegateCall();
+  const auto* instructions = plan.chains()->Get(0)->instructions();
+  for (uint32_t i = 0; instructions != nullptr && i < instructions->size(); ++i) {
+    const auto* call = instructions->Get(i)->instr_args_as_DelegateCall();
     if (call == nullptr) continue;
     const pte::BackendDelegate& delegate =
         *plan.delegates()->Get(static_cast<uint32_t>(call->delegate_index()));

@@ -37,10 +37,10 @@ Inference inference_of(const PteFile& pte_file, const RunStats& stats) {
   TimedWork& work = inference.work;
   const pte::DebugMap* map = pte_file.debug_map();
   const pte::ExecutionPlan& plan = plan_of(pte_file);
-  const auto& instructions = *plan.chains()->Get(0)->instructions();
-  for (uint32_t i = 0; i < instructions.size(); ++i) {
+  const auto* instructions = plan.chains()->Get(0)->instructions();
+  for (uint32_t i = 0; instructions != nullptr && i < instructions->size(); ++i) {
     const pte::DebugCall* call = map == nullptr ? nullptr : map->calls()->Get(i);
-    if (instructions.Get(i)->instr_args_as_KernelCall() == nullptr) {
+    if (instructions->Get(i)->instr_args_as_KernelCall() == nullptr) {
       if (call != nullptr) add_steps(*call, work);
     } else if (i < stats.instructions.size()) {
       const uint64_t counted = stats.instructions[i];
@@ -60,10 +60,12 @@ Inference inference_of(const PteFile& pte_file, const RunStats& stats) {
 bool computes_in_int8(const PteFile& pte_file) {
   const pte::ExecutionPlan& plan = plan_of(pte_file);
   if (plan.delegates() != nullptr && plan.delegates()->size() > 0) return true;
-  return std::ranges::any_of(*plan.values(), [](const pte::EValue* value) {
-    const auto* tensor = value->val_as_Tensor();
-    return tensor != nullptr && static_cast<ScalarType>(tensor->scalar_type()) == ScalarType::kChar;
-  });
+  return plan.values() != nullptr &&
+         std::ranges::any_of(*plan.values(), [](const pte::EValue* value) {
+           const auto* tensor = value->val_as_Tensor();
+           return tensor != nullptr &&
+                  static_cast<ScalarType>(tensor->scalar_type()) == ScalarType::kChar;
+         });
 }
 
 }  // namespace dtr

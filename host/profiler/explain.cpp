@@ -64,9 +64,9 @@ Channels channels(const PteFile* pte_file, const ProfileRow& row) {
 // The axes of a tensor that are longer than 1, outermost first.
 std::vector<uint32_t> order_of(const pte::Tensor& tensor) {
   std::vector<uint32_t> axes;
-  for (uint32_t i = 0; tensor.dim_order() != nullptr && i < tensor.dim_order()->size(); ++i)
-    if (const uint32_t axis = tensor.dim_order()->Get(i); tensor.sizes()->Get(axis) != 1)
-      axes.push_back(axis);
+  if (tensor.dim_order() == nullptr || tensor.sizes() == nullptr) return axes;
+  for (const uint32_t axis : *tensor.dim_order())
+    if (axis < tensor.sizes()->size() && tensor.sizes()->Get(axis) != 1) axes.push_back(axis);
   return axes;
 }
 
@@ -79,7 +79,7 @@ bool reorders(const PteFile& pte_file, int32_t instruction) {
                          ->Get(static_cast<uint32_t>(instruction))
                          ->instr_args_as_KernelCall();
   std::vector<const pte::Tensor*> tensors;
-  for (uint32_t i = 0; call != nullptr && i < call->args()->size(); ++i)
+  for (uint32_t i = 0; call != nullptr && call->args() != nullptr && i < call->args()->size(); ++i)
     if (const auto* tensor =
             plan.values()->Get(static_cast<uint32_t>(call->args()->Get(i)))->val_as_Tensor())
       tensors.push_back(tensor);
