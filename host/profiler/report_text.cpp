@@ -150,7 +150,7 @@ std::string before_run(const Profile& profile) {
   if (profile.load) text += " load " + own_time(profile, *profile.load);
   if (profile.init)
     text += (profile.load ? ", init " : " init ") + own_time(profile, *profile.init);
-  return text + (profile.own_unit == "ns" ? " on the simulating PC\n" : "\n");
+  return text + (profile.own_unit == "ns" ? " of the computer that simulated\n" : "\n");
 }
 
 bool has_npu_part(const Profile& profile) {
@@ -229,7 +229,8 @@ std::string recording_cost(const Profile& profile) {
   return fmt::format(
       "  recording cost {:.3g} {} per event{}, {:.2g} % of the run with its {} events, none of it "
       "in the cycles\n",
-      cost.event, profile.own_unit, profile.own_unit == "ns" ? " on the simulating PC" : "",
+      cost.event, profile.own_unit,
+      profile.own_unit == "ns" ? " on the computer that simulated" : "",
       cost.run > 0 ? 100 * all / cost.run : 0, with_thousands(cost.events));
 }
 

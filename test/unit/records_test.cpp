@@ -309,8 +309,10 @@ TEST(Records, AHostsOwnTimesStandApart) {
     EXPECT_GT(profile.init.value_or(0), 0u);
     const std::string text = to_text(profile, {});
     EXPECT_NE(text.find("before the run: load 0."), std::string::npos) << text;
-    EXPECT_NE(text.find(" ms on the simulating PC\n  recording cost "), std::string::npos) << text;
-    EXPECT_NE(text.find(" ns per event on the simulating PC, "), std::string::npos) << text;
+    EXPECT_NE(text.find(" ms of the computer that simulated\n  recording cost "), std::string::npos)
+        << text;
+    EXPECT_NE(text.find(" ns per event on the computer that simulated, "), std::string::npos)
+        << text;
   }
 }
 
