@@ -30,16 +30,8 @@ from ._commands import (
     verify,
 )
 from ._errors import DeuteronWarning, Error, Place
-from ._program import (
-    InputSpec,
-    Layer,
-    Memory,
-    Placement,
-    Profile,
-    Program,
-    RunResult,
-    Verification,
-)
+from ._program import Program
+from ._results import InputSpec, Layer, Memory, Placement, Profile, RunResult, Verification
 
 __version__: str = _deuteron.version
 __all__ = [

@@ -7,11 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _deuteron
-from ._data import Data, Input, Path, Row, is_path, loader_of, parsed, path_of, to_row, to_rows
+from ._data import (
+    Data,
+    Input,
+    Path,
+    Row,
+    along_samples,
+    from_row,
+    is_path,
+    loader_of,
+    parsed,
+    path_of,
+    to_row,
+    to_rows,
+)
 from ._errors import fail
 from ._model import NO_SOURCE, model_source, program_source
-from ._program import Profile, Program, RunResult, Verification, _check_choice
+from ._program import Program
 from ._progress import Progress
+from ._results import Profile, RunResult, Verification, check_choice
 
 __all__ = [
     "Comparison",
@@ -107,11 +121,11 @@ def compile(
     Returns a Program, whose bytes are those that the command writes.
     Raises Error; what an iterable of yours raises comes as it is.
     """
-    _check_choice("observer", observer, ("histogram", "min-max"))
-    _check_choice("io", io, ("float", "int8"))
-    _check_choice("schedule", schedule, ("own", "nxp-like"))
+    check_choice("observer", observer, ("histogram", "min-max"))
+    check_choice("io", io, ("float", "int8"))
+    check_choice("schedule", schedule, ("own", "nxp-like"))
     if constants is not None:
-        _check_choice("constants", constants, ("sram", "flash"))
+        check_choice("constants", constants, ("sram", "flash"))
     if calibrate is not None:
         if calibration is not None:
             raise fail(
@@ -170,7 +184,8 @@ def compile(
     loader, name = _samples(calibration)
     if loader is None and name:
         options["calibration"] = name
-    source = model_source(model)
+    # An ETRecord has the weights as they stand in the file.
+    source = model_source(model, whole=etrecord is not None)
     with Progress("calibrate", progress) as shown:
         handle = _deuteron.compile(source, options, loader, "calibration", shown, _out, _err)
     return Program(handle, source)
@@ -190,6 +205,7 @@ def run(
     samples: int = 0,
     tensors: Any = None,
     repeat: int = 1,
+    on: str = "host",
     progress: bool | None = None,
 ) -> RunResult:
     """Runs a program on samples, the NPU simulated bit by bit.
@@ -197,25 +213,22 @@ def run(
     program: a Program, or the path or bytes of a .pte file. input: arrays as Program.__call__ takes
     them, a dict of them by input, or the path of an .npz or .npy. output: an .npz to write, with
     ``output_0``, … and samples along the first axis. samples: only the first so many (0: all).
-    repeat: runs of each sample, for timing.
+    repeat: runs of each sample, for timing. on: ``host``, or where firmware is built and run, its
+    instructions counted: see Program.run.
     """
     loaded = _program(program, tensors)
     if is_path(input):
         input = _read_arrays(path_of(input), loaded)
-    named = dict(input) if isinstance(input, Mapping) else {}
-    given = () if isinstance(input, Mapping) else (input,)
     if samples:
         entries = loaded._signature()
         rows = to_rows(input, entries)
-        from ._data import _samples as along_samples
-        from ._data import from_row
-
-        named = {
-            row[0]: along_samples(from_row(row), entry)[:samples]
-            for row, entry in zip(rows, entries, strict=False)
+        named = {entry[0]: entry for entry in entries}
+        # An only input may be called `input` or `input_0` too.
+        input = {
+            row[0]: along_samples(from_row(row), named.get(row[0], entries[0]))[:samples]
+            for row in rows
         }
-        given = ()
-    result = loaded.run(*given, repeat=repeat, progress=progress, **named)
+    result = loaded.run(input, repeat=repeat, on=on, progress=progress)
     if output is not None:
         rows = [to_row(f"output_{i}", value) for i, value in enumerate(result.outputs)]
         _deuteron.write_npz(path_of(output), rows)
@@ -497,15 +510,16 @@ def _side(value: Any, name: str) -> tuple[str, Any, list[Row] | None, Any]:
         return name, None, [to_row(str(each), array) for each, array in value.items()], None
     if hasattr(value, "__array__"):
         return name, None, [to_row("output_0", value)], None
-    path, content = model_source(value)
-    return path, content, None, None
+    source = model_source(value)
+    return source[0], source[1], None, None
 
 
 def _read_arrays(path: str, program: Program) -> dict[str, Any]:
+    """The arrays of a file that the inputs take, by their own names, `input_0`, … or `input`."""
+    entries = program._signature()
+    taken = {"input", *(f"input_{k}" for k in range(len(entries))), *(each[0] for each in entries)}
     rows = _deuteron.read_arrays(program._handle, path)
-    from ._data import from_row
-
-    return {row[0]: from_row(row) for row in rows}
+    return {row[0]: from_row(row) for row in rows if row[0] in taken}
 
 
 def _names(value: Sequence[str] | str) -> list[str]:

@@ -124,7 +124,7 @@ def from_row(row: Row) -> Array:
     return numpy.frombuffer(buffer, dtype=_NAMES[dtype]).reshape(shape)
 
 
-def _samples(array: Array, entry: Input) -> Array:
+def along_samples(array: Array, entry: Input) -> Array:
     """`array` as samples along a new first axis of an input."""
     name, _, shape = entry
     if array.shape == shape:
@@ -186,7 +186,7 @@ def _from_batches(batches: Iterable[object], inputs: list[Input]) -> list[Row]:
                     node=entry[0],
                 )
             value = to_numpy(batch[entry[0]], entry[0])
-            collected[entry[0]].append(_samples(value, entry))
+            collected[entry[0]].append(along_samples(value, entry))
     if count == 0:
         raise fail(
             "data-empty", "the iterable ended without a batch", "give at least one batch of samples"

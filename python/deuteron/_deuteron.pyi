@@ -23,7 +23,12 @@ class Program:
     def inputs(self) -> list[Input]: ...
     def target(self) -> str: ...
     def run(
-        self, arrays: list[Row], data: str, repeat: int, progress: Callable[[int, int], None] | None
+        self,
+        arrays: list[Row],
+        data: str,
+        repeat: int,
+        on: str,
+        progress: Callable[[int, int], None] | None,
     ) -> tuple[list[Row], str, list[tuple[str, ...]]]: ...
     def verify(
         self, against: Source, arrays: list[Row] | None, data: str, samples: int, min_sqnr: float

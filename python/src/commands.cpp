@@ -106,7 +106,7 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
     if (samples.given())
       bound = SampleBinding([&](const Graph& graph) { return samples.bind(running, graph); });
     ModelSource read = source.name;
-    if (source.buffer) read = ModelBytes{source.bytes(), source.name};
+    if (source.buffer) read = ModelBytes{source.bytes(), source.name, source.detached};
     const CompiledModel compiled =
         take(compile_with_options(std::move(read), given, watch, std::move(bound)));
     auto handle = std::make_unique<ProgramHandle>();
@@ -168,7 +168,7 @@ nb::tuple eval(ProgramHandle& program, nb::handle arrays, const std::string& dat
     EvaluateOptions options{.program = program.input(),
                             .data = {.path = data, .arrays = tensors},
                             .labels = labels,
-                            .against = {.path = model.name, .bytes = model.bytes()},
+                            .against = model.model(),
                             .threads = threads};
     if (!progress.is_none())
       options.progress = [&running, progress](size_t done, size_t total) {
@@ -181,9 +181,10 @@ nb::tuple eval(ProgramHandle& program, nb::handle arrays, const std::string& dat
 
 // One side of a comparison: (name, path | buffer | None, arrays | None, tensor file).
 struct Side {
-  explicit Side(nb::handle object)
-      : source(object), results(tensors_or_none(nb::cast<nb::tuple>(object)[2])) {
-    if (const nb::object file = nb::cast<nb::tuple>(object)[3]; !file.is_none())
+  explicit Side(nb::handle object) : Side(nb::cast<nb::tuple>(object)) {}
+  explicit Side(const nb::tuple& object)
+      : source(nb::make_tuple(object[0], object[1])), results(tensors_or_none(object[2])) {
+    if (const nb::object file = object[3]; !file.is_none())
       tensors = std::make_unique<BufferView>(file);
   }
   Source source;
@@ -325,6 +326,8 @@ void bind_commands(nb::module_& module) {
   module.def("targets", &targets);
   module.def("operators", &operators);
   module.def("close", &Work::close, nb::arg("seconds"));
+  // For the test of what a failed check does to the interpreter.
+  module.def("_fail_check", [] { work([](Work&) { DTR_CHECK(all_targets().empty()); }); });
   module.def("set_error", [](nb::handle error) {
     nb::register_exception_translator(&translate, error.inc_ref().ptr());
   });

@@ -12,11 +12,23 @@ BufferView::BufferView(nb::handle object) {
 }
 
 Source::Source(nb::handle object) {
-  const nb::tuple pair = nb::cast<nb::tuple>(object);
-  name = nb::cast<std::string>(pair[0]);
+  const nb::tuple fields = nb::cast<nb::tuple>(object);
+  name = nb::cast<std::string>(fields[0]);
   given = !name.empty();
-  if (const nb::object content = pair[1]; !content.is_none())
+  if (const nb::object content = fields[1]; !content.is_none())
     buffer = std::make_unique<BufferView>(content);
+  if (fields.size() < 3) return;
+  uint64_t end = 0;  // of the part before
+  for (const nb::handle each : fields[2]) {
+    const nb::tuple part = nb::cast<nb::tuple>(each);
+    parts.push_back(std::make_unique<BufferView>(part[1]));
+    detached.push_back({nb::cast<uint64_t>(part[0]), parts.back()->bytes()});
+    const DetachedBytes& added = detached.back();
+    if (added.offset < end || added.offset > bytes().size() ||
+        added.bytes.size() > bytes().size() - added.offset)
+      throw nb::value_error("a part is not within the file, or not behind the part before");
+    end = added.offset + added.bytes.size();
+  }
 }
 
 std::vector<NamedTensor> to_tensors(nb::handle arrays) {

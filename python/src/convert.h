@@ -11,7 +11,9 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/npz.h"
+#include "compiler/support/detached_bytes.h"
 #include "compiler/support/diagnostic.h"
+#include "host/commands/inputs.h"
 
 namespace dtr::python {
 
@@ -42,13 +44,18 @@ class BufferView {
 
 // A path or a buffer, with a name for messages: what Python passes for a model, a program or data.
 struct Source {
-  explicit Source(nb::handle object);  // (name, path | buffer | None)
+  // (name, None), where the name is a path; (name, buffer); or (name, buffer, parts), where the
+  // parts, (offset, buffer) each, are not in the buffer.
+  explicit Source(nb::handle object);
   std::string name;
   std::unique_ptr<BufferView> buffer;  // null: `name` is a path
+  std::vector<DetachedBytes> detached;
+  std::vector<std::unique_ptr<BufferView>> parts;  // what `detached` refers to
   bool given = false;
   std::span<const std::byte> bytes() const {
     return buffer ? buffer->bytes() : std::span<const std::byte>();
   }
+  ModelInput model() const { return {.path = name, .bytes = bytes(), .detached = detached}; }
 };
 
 // Sets members of an options struct from a dict; TypeError names a key that no member has.

@@ -11,6 +11,7 @@
 #include "host/commands/describe.h"
 #include "host/commands/run_results.h"
 #include "host/firmware/firmware.h"
+#include "host/firmware/qemu_session.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/html.h"
 #include "host/profiler/report.h"
@@ -96,12 +97,16 @@ ProgressFunction forwarded(Work& work, nb::handle progress) {
   };
 }
 
+// `on`: "host", or what open_on_qemu takes.
 nb::tuple run(ProgramHandle& program, nb::handle arrays, const std::string& data, uint32_t repeat,
-              nb::handle progress) {
+              const std::string& on, nb::handle progress) {
   const std::vector<NamedTensor> tensors = to_tensors(arrays);
   SessionLease lease(program);
   const RunOutcome outcome = work([&](Work& running) {
-    return run_program(lease.get(), tensors, data, repeat, forwarded(running, progress));
+    const ProgressFunction watch = forwarded(running, progress);
+    if (on == "host") return run_program(lease.get(), tensors, data, repeat, watch);
+    const std::unique_ptr<Session> board = take(open_on_qemu(take(program.input().open()), on));
+    return run_program(*board, tensors, data, repeat, watch);
   });
   return nb::make_tuple(python::to_python(outcome.outputs), outcome.stats,
                         to_python(outcome.warnings));
@@ -115,7 +120,7 @@ nb::tuple verify(ProgramHandle& program, nb::handle against, nb::handle arrays,
   SessionLease lease(program);
   const auto [text, json, good] = work([&](Work&) {
     Session& session = lease.get();
-    const Module read = take(ModelInput{.path = model.name, .bytes = model.bytes()}.read());
+    const Module read = take(model.model().read());
     const Samples bound = take(DataInput{.path = data, .arrays = tensors}.bind(read.forward()));
     const std::vector<LayerError> layers = take(verify_layers(session, read, bound, samples));
     return std::tuple(to_text(layers, min_sqnr), to_json(trace_source(session.pte_file()), layers),
@@ -227,7 +232,7 @@ void bind_program(nb::module_& module) {
              SessionLease lease(self);
              return trace_source(lease.get().pte_file()).target;
            })
-      .def("run", &run, nb::arg("arrays"), nb::arg("data"), nb::arg("repeat"),
+      .def("run", &run, nb::arg("arrays"), nb::arg("data"), nb::arg("repeat"), nb::arg("on"),
            nb::arg("progress").none())
       .def("verify", &verify, nb::arg("against"), nb::arg("arrays").none(), nb::arg("data"),
            nb::arg("samples"), nb::arg("min_sqnr"))

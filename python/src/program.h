@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,13 +38,15 @@ class ProgramHandle {
 };
 
 // A session of the program for as long as the object lives. Made and destroyed with the
-// interpreter's lock; opened by the first `get`, without it.
+// interpreter's lock; opened by the first `get`, without it. A session whose work threw is not used
+// again: where it stood is not known.
 class SessionLease {
  public:
   explicit SessionLease(ProgramHandle& program)
       : program_(program), session_(program.take_session()) {}
   ~SessionLease() {
-    if (session_) program_.give_back(std::move(session_));
+    if (session_ && std::uncaught_exceptions() == exceptions_)
+      program_.give_back(std::move(session_));
   }
   SessionLease(const SessionLease&) = delete;
   SessionLease& operator=(const SessionLease&) = delete;
@@ -53,6 +56,7 @@ class SessionLease {
  private:
   ProgramHandle& program_;
   std::unique_ptr<Session> session_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 void bind_program(nb::module_& module);

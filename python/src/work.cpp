@@ -1,8 +1,12 @@
 #include "python/src/work.h"
 
-#include <atomic>
+#include <fmt/format.h>
+#include <pthread.h>
+
 #include <chrono>
 #include <set>
+
+#include "compiler/support/check_handler.h"
 
 namespace dtr::python {
 namespace {
@@ -10,8 +14,7 @@ namespace {
 // How often the thread that called looks for signals: well below the 0.2 s in which ^C ends work.
 constexpr std::chrono::milliseconds kLook{20};
 
-// Work that runs. The interpreter's lock guards both. A forked child has the parent's entries but
-// none of its threads, so `close` is bounded.
+// Work that runs. The interpreter's lock guards both.
 std::set<Work*> running;
 bool closed = false;
 
@@ -34,6 +37,18 @@ class WithoutLock {
 };
 
 }  // namespace
+
+void forget_in_children() {
+  pthread_atfork(nullptr, nullptr, [] { running.clear(); });
+}
+
+void throw_failed_checks() {
+  set_check_handler([](const char* condition, const char* file, int line) {
+    throw CheckFailed(fmt::format(
+        "internal error: {}:{}: check `{}` failed; this is a bug in Deuteron, please report it",
+        file, line, condition));
+  });
+}
 
 void Work::keep_error() {
   const std::scoped_lock lock(mutex_);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -26,6 +27,17 @@ struct DiagnosticError final : std::exception {
   const char* what() const noexcept override { return diagnostic.reason.c_str(); }
   Diagnostic diagnostic;
 };
+
+// A check of the library's own code that failed. The message stands on stderr too.
+struct CheckFailed final : std::exception {
+  explicit CheckFailed(std::string text) : message(std::move(text)) {}
+  const char* what() const noexcept override { return message.c_str(); }
+  std::string message;
+};
+// A forked child has none of the threads that work for its parent, and need not wait for them.
+void forget_in_children();
+// Lets failed checks throw CheckFailed, which becomes RuntimeError, in place of ending the process.
+void throw_failed_checks();
 
 // The value of a result, or throws its diagnostic.
 template <class T>

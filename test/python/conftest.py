@@ -12,6 +12,24 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "models/digits_cnn"
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What was left out, in the words that scripts/not_run counts."""
+    reasons = {}
+    for report in terminalreporter.getreports("skipped"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"
+        reasons[reason] = reasons.get(reason, 0) + 1
+    for reason, count in reasons.items():
+        terminalreporter.write_line(
+            f"NOT RUN: {count} Python {'test' if count == 1 else 'tests'} "
+            f"({reason.removeprefix('Skipped: ')})"
+        )
+
+
+def slow(seconds):
+    """So many seconds of an idle machine, on the one that runs the tests."""
+    return seconds * (10 if os.getloadavg()[0] > os.cpu_count() else 1)
+
+
 @pytest.fixture(scope="session")
 def digits():
     """The folder of a small classifier with calibration and test data."""

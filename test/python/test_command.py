@@ -1,5 +1,7 @@
 """Python and the command line are two doors to one library: the same bytes, figures and texts."""
 import json
+import re
+import shutil
 
 import numpy
 import pytest
@@ -40,11 +42,23 @@ def test_compile_writes_the_same_bytes(digits, command, tmp_path, options):
     assert deuteron.compile(model.read_bytes(), calibration=batches, **options).pte == expected
 
 
+def test_every_verb_of_the_command_is_a_function(command):
+    verbs = re.findall(r"^  ([a-z][a-z-]+) {2,}[A-Z]", command("--help"), re.MULTILINE)
+    assert len(verbs) >= 12 and "qat-prepare" in verbs, verbs
+    for verb in verbs:
+        assert callable(getattr(deuteron, verb.replace("-", "_"))), verb
+
+
 def test_every_option_of_the_command_is_an_argument(command):
     import inspect
-    import re
 
-    verbs = {"qat-prepare": deuteron.qat_prepare, "compare": deuteron.compare}
+    verbs = {
+        "qat-prepare": deuteron.qat_prepare,
+        "compare": deuteron.compare,
+        "explain": deuteron.explain,
+        "eval": deuteron.eval,
+        "verify": deuteron.verify,
+    }
     named = {"calibrate": "calibration", "no_check": "check", "no_debug_map": "debug_map"}
     for verb, function in {"compile": deuteron.compile, **verbs}.items():
         arguments = inspect.signature(function).parameters
@@ -69,6 +83,24 @@ def test_a_call_is_a_run(digits, command, program, images, tmp_path):
     result = deuteron.run(program, digits / "test.npz", samples=5, output=tmp_path / "p.npz")
     assert result.outputs[0].tobytes() == expected[:5].tobytes()
     assert numpy.load(tmp_path / "p.npz")["output_0"].tobytes() == expected[:5].tobytes()
+
+
+def test_a_run_on_a_board_is_a_run(digits, command, program, images, tmp_path):
+    if not shutil.which("qemu-system-arm") or not shutil.which("arm-none-eabi-g++"):
+        pytest.skip("no QEMU or Arm compiler")
+    here = program.run(images[:1])
+    there = deuteron.run(program, {"x": images[:1]}, on="qemu", output=tmp_path / "y.npz")
+    assert there.outputs[0].tobytes() == here.outputs[0].tobytes()
+    assert numpy.load(tmp_path / "y.npz")["output_0"].tobytes() == here.outputs[0].tobytes()
+    assert there.stats["npu_total_cycles"] == here.stats["npu_total_cycles"]
+    program.save(tmp_path / "p.pte")
+    numpy.savez(tmp_path / "x.npz", x=images[:1])
+    options = ("--on", "qemu", "--stats-json", tmp_path / "s.json")
+    command("run", tmp_path / "p.pte", "--input", tmp_path / "x.npz", *options)
+    steps = json.loads((tmp_path / "s.json").read_text())["steps"]
+    assert there.stats["steps"] == steps and sum(each["instructions"] for each in steps) > 0
+    with pytest.raises(deuteron.Error, match="toaster"):
+        program.run(images[:1], on="toaster")
 
 
 def test_verify_gives_the_same_table(digits, command, program, images, tmp_path):

@@ -1,5 +1,6 @@
 """PyTorch's models and tensors: what torch.export gives goes in, tensors come back."""
 import io
+import pickle
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import deuteron  # noqa: E402
+from deuteron import _model  # noqa: E402
 
 from test_bad_input import Broken, refused  # noqa: E402
 
@@ -66,6 +68,75 @@ def test_an_exported_program_is_its_file(exported, samples, classifier, command,
         "compile", tmp_path / "memory.pt2", "--calibrate", tmp_path / "c.npz", "-o", tmp_path / "n"
     )
     assert (tmp_path / "n").read_bytes() == classifier.pte
+
+
+class Shared(torch.nn.Module):
+    """Weights of every kind that PyTorch stores: shared, a view, strided, small, constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(64, 64)
+        self.second = torch.nn.Linear(64, 64, bias=False)
+        self.second.weight = self.first.weight
+        self.part = torch.nn.Parameter(torch.randn(96, 64)[16:80])
+        self.turned = torch.nn.Parameter(torch.randn(64, 64).t())
+        self.table = torch.arange(64.0)
+
+    def forward(self, x):
+        x = torch.nn.functional.linear(self.second(self.first(x)), self.part)
+        return torch.nn.functional.linear(x, self.turned) + self.table
+
+
+@pytest.fixture(scope="module")
+def shared():
+    torch.manual_seed(4)
+    return torch.export.export(Shared().eval(), (torch.randn(1, 64),))
+
+
+@pytest.mark.filterwarnings("ignore:No complete tensor")
+def test_weights_are_read_where_pytorch_has_them(shared):
+    file = io.BytesIO()
+    torch.export.save(shared, file)
+    name, archive, parts = _model.model_source(shared, whole=False)
+    assert _model.in_one_piece((name, archive, parts))[1] == file.getvalue()
+    pointers = {each.untyped_storage().data_ptr() for each in shared.state_dict.values()}
+    held = {part.ctypes.data for _, part in parts}
+    assert len(held) >= 2 and held <= pointers
+    data = [torch.randn(8, 64)]
+    program = deuteron.compile(shared, calibration=data)
+    assert program.pte == deuteron.compile(file.getvalue(), calibration=data).pte
+    assert program.verify(data[0])
+    assert pickle.loads(pickle.dumps(program)).verify(data[0])
+
+
+def test_weights_are_not_copied():
+    """Four weights of 32 MiB: beyond them there is one at most, while PyTorch writes it."""
+    source = """
+import resource, torch, numpy, deuteron
+from deuteron import _model
+layers = torch.nn.Sequential(*(torch.nn.Linear(2896, 2896, bias=False) for _ in range(4))).eval()
+exported = torch.export.export(layers, (torch.randn(1, 2896),))
+_model.model_source(torch.export.export(layers[0], (torch.randn(1, 2896),)), whole=False)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+source = _model.model_source(exported, whole=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, len(source[2]))
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=True
+    ).stdout
+    kilobytes, parts = map(int, out.split())
+    assert parts == 4
+    assert kilobytes < 48 * 1024, "more than one weight and a half"
+
+
+def test_weights_that_changed_are_noticed(samples):
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 9 * 7, 32)).eval()
+    program = deuteron.compile(torch.export.export(model, (samples[:1],)), calibration=samples)
+    assert program.verify(samples[:1])
+    with torch.no_grad():
+        model[1].weight.mul_(2)
+    refused("python-model-changed", program.verify, samples[:1])
 
 
 def test_loaders_of_pytorch(exported, samples, classifier):

@@ -42,11 +42,13 @@ def mypy(*arguments):
     )
 
 
+@pytest.mark.plain
 def test_the_package_is_strict():
     result = mypy("--config-file", "pyproject.toml", "python/deuteron")
     assert result.returncode == 0, result.stdout
 
 
+@pytest.mark.plain
 def test_users_are_checked(tmp_path):
     assert (pathlib.Path(deuteron.__file__).parent / "py.typed").exists()
     (tmp_path / "uses.py").write_text(USES)

@@ -1,0 +1,290 @@
+"""What programs answer with: outputs, verifications, placements, memory, profiles."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import _deuteron
+from ._data import Path, parsed, path_of
+from ._errors import fail
+
+__all__ = [
+    "InputSpec",
+    "Layer",
+    "Memory",
+    "Placement",
+    "Profile",
+    "RunResult",
+    "Verification",
+]
+
+
+class InputSpec(NamedTuple):
+    """An input of a program: its name, dtype as NumPy writes it, and shape with the batch."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class RunResult(NamedTuple):
+    """Outputs of a run, and what it cost.
+
+    outputs: one array an output, the samples along the first axis. stats: cycles of one sample
+    (``npu_total_cycles`` simulated, ``cpu_cycles`` estimated, ``total_cycles``) and their
+    ``milliseconds``, bytes of memory touched (``sram_touched_bytes``) and milliseconds of this
+    computer (``simulation_ms``).
+    """
+
+    outputs: tuple[Any, ...]
+    stats: dict[str, Any]
+
+
+class Layer(NamedTuple):
+    """One operator in a verification.
+
+    sqnr_db: signal to quantization noise in dB, against the model in float. max_error: the largest
+    absolute difference, in real values. steps: the same in quantization steps, None for float tensors.
+    differing: share of the elements, 0 to 1, that are more than half a step apart. fused: computed
+    inside another operator's kernel call, so that there is nothing to compare.
+    """
+
+    name: str
+    op: str
+    module_path: str
+    source_line: str
+    fused: bool
+    where: str
+    dtype: str
+    sqnr_db: float
+    max_error: float
+    steps: float | None
+    differing: float
+
+
+class Verification:
+    """A program held against its model, operator by operator. True if no layer is bad."""
+
+    layers: list[Layer]
+    min_sqnr: float
+
+    def __init__(self, text: str, document: str, good: bool, min_sqnr: float) -> None:
+        self._text = text
+        self._json = document
+        self._good = good
+        self.min_sqnr = min_sqnr
+        self.layers = [Layer(**row) for row in parsed(document)["layers"]]
+
+    @property
+    def first_bad(self) -> Layer | None:
+        """The first layer, in the model's order, with fewer dB than ``min_sqnr``."""
+        bad = (each for each in self.layers if not each.fused and each.sqnr_db < self.min_sqnr)
+        return next(bad, None)
+
+    def to_json(self, path: Path | None = None) -> str:
+        """What ``deuteron verify --json`` writes; into a file too, where a path is given."""
+        return _written(self._json, path)
+
+    def __bool__(self) -> bool:
+        return self._good
+
+    def __repr__(self) -> str:
+        return self._text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        names = ("name", "module_path", "where", "sqnr_db", "max_error", "steps", "differing")
+        return _table([[getattr(layer, name) for name in names] for layer in self.layers], names)
+
+
+class Placement:
+    """Who runs what, and why operators are not on the NPU.
+
+    operators: rows with name, op, module_path, source_line, backend, kernel, macs, cycles. refusals:
+    rows with reason, remedy and ``cycles_lost``, causes before what follows from them. transposes:
+    the changes of layout that remain, in bytes and estimated cycles. A program that was loaded
+    from a file knows its operators only.
+    """
+
+    operators: list[dict[str, Any]]
+    refusals: list[dict[str, Any]]
+    transposes: list[dict[str, Any]]
+
+    def __init__(
+        self,
+        operators: list[dict[str, Any]],
+        refusals: list[dict[str, Any]],
+        transposes: list[dict[str, Any]],
+    ) -> None:
+        self.operators = operators
+        self.refusals = refusals
+        self.transposes = transposes
+
+    def __repr__(self) -> str:
+        lines = [f"{row['backend']:<10} {row['op']:<28} {row['name']}" for row in self.operators]
+        for row in self.refusals:
+            lines.append(f"not on the NPU: {row['name']}: {row['reason']}")
+            if row["remedy"]:
+                lines.append(f"  fix: {row['remedy']}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        names = ("name", "op", "module_path", "source_line", "backend")
+        page = _table([[row[name] for name in names] for row in self.operators], names)
+        if self.refusals:
+            reasons = ("name", "reason", "remedy", "cycles_lost")
+            page += _table([[row[name] for name in reasons] for row in self.refusals], reasons)
+        return page
+
+
+class Memory(NamedTuple):
+    """Memory of a program in bytes.
+
+    planned: the arena, tensors and staged constants; used: the part of it that a run touched;
+    sram: what the target has; flash: constants and payloads; program: the .pte file. tensors: one
+    row a buffer of the arena with name, offset, bytes, and the first and last step that needs it.
+    """
+
+    planned: int
+    used: int
+    sram: int
+    flash: int
+    program: int
+    tensors: list[dict[str, Any]]
+
+
+class Profile:
+    """What each operator costs, in simulated cycles of the target."""
+
+    def __init__(self, handle: _deuteron.Profile, compile_report: str = "") -> None:
+        self._handle = handle
+        self._compile_report = compile_report
+        self._document: dict[str, Any] | None = None
+
+    @property
+    def total_cycles(self) -> int:
+        """Cycles of one run: NPU, its host, waiting, kernels of the CPU."""
+        return self._handle.total_cycles
+
+    @property
+    def milliseconds(self) -> float:
+        """The same at the target's clock; ``document["time_known"]`` says how far it is known."""
+        return float(self.document["milliseconds"])
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Everything that is known, as docs/profiling.md of the project describes it."""
+        if self._document is None:
+            self._document = parsed(self._handle.json())
+        return self._document
+
+    @property
+    def operators(self) -> list[dict[str, Any]]:
+        """A row an operator, in program order."""
+        return list(self.document["rows"])
+
+    def text(
+        self, by: str = "operator", sort: str = "cycles", filter: str = "", depth: int = 0
+    ) -> str:
+        """The table that ``deuteron profile`` prints.
+
+        by: ``operator``, ``module``, ``kernel`` or ``memory``; sort: ``cycles`` or ``program``;
+        filter: a part of an operator's, module's or kernel's name; depth: of modules, 0 for all.
+        """
+        check_choice("by", by, ("operator", "module", "kernel", "memory"))
+        check_choice("sort", sort, ("cycles", "program"))
+        return self._handle.text(by, sort, filter, depth)
+
+    def to_csv(
+        self,
+        path: Path | None = None,
+        by: str = "operator",
+        sort: str = "cycles",
+        filter: str = "",
+        depth: int = 0,
+    ) -> str:
+        """The same table for a spreadsheet; into a file too, where a path is given."""
+        check_choice("by", by, ("operator", "module", "kernel", "memory"))
+        check_choice("sort", sort, ("cycles", "program"))
+        return _written(self._handle.csv(by, sort, filter, depth), path)
+
+    def to_json(self, path: Path | None = None) -> str:
+        """Everything that is known, as JSON."""
+        return _written(self._handle.json(), path)
+
+    def to_perfetto(self, path: Path | None = None) -> str:
+        """The timeline for https://ui.perfetto.dev, as JSON."""
+        return _written(self._handle.perfetto(), path)
+
+    def to_etdump(self, path: Path | None = None) -> bytes:
+        """The trace for ExecuTorch's Inspector."""
+        return _written_bytes(self._handle.etdump(), path)
+
+    def to_debug_buffer(self, path: Path | None = None) -> bytes:
+        """What operators computed, beside the trace; empty unless it was asked for."""
+        return _written_bytes(self._handle.debug_buffer(), path)
+
+    def to_html(self, path: Path | None = None, verify: Verification | None = None) -> str:
+        """A page with timeline, operators, roofline, memory and graph that loads nothing.
+
+        verify: adds the errors of layers to it.
+        """
+        verified = verify.to_json() if verify is not None else ""
+        return _written(self._handle.html(self._compile_report, verified), path)
+
+    def compare(
+        self, other: Profile, by: str = "operator", filter: str = "", depth: int = 0
+    ) -> str:
+        """The table of both side by side, what got slower in ``other`` first."""
+        check_choice("by", by, ("operator", "module", "kernel", "memory"))
+        return self._handle.compare_text(other._handle, by, filter, depth)
+
+    def __repr__(self) -> str:
+        return self.text().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
+
+
+def check_choice(argument: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise fail(
+            "python-argument",
+            f"{argument} is {value!r}",
+            f"give one of: {', '.join(choices)}",
+        )
+
+
+def _written(text: str, path: Path | None) -> str:
+    if path is not None:
+        _written_bytes(text.encode(), path)
+    return text
+
+
+def _written_bytes(content: bytes, path: Path | None) -> bytes:
+    if path is not None:
+        _deuteron.write(path_of(path), content)
+    return content
+
+
+def framed(page: str) -> str:
+    """A page in a frame of its own, so that neither it nor the notebook changes the other."""
+    import html
+
+    return (
+        f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts allow-downloads" '
+        'style="width: 100%; height: 720px; border: 1px solid #ccc"></iframe>'
+    )
+
+
+def _table(rows: list[list[Any]], names: tuple[str, ...]) -> str:
+    import html
+
+    def cell(value: Any) -> str:
+        text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+        return html.escape(text)
+
+    head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{cell(value)}</td>" for value in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
