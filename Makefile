@@ -40,16 +40,14 @@ fuzz: ## libFuzzer over all targets for HOURS CPU-hours (1): new corpus entries,
 	@scripts/setup test
 	@scripts/fuzz --hours $(HOURS) --jobs $(JOBS)
 
-wheel: ## the Python package as a wheel, dist/*.whl, in an environment of its own (downloads nanobind, scikit-build-core, auditwheel)
+wheel: ## the Python package as a wheel, dist/*.whl, tried in an environment of its own (downloads nanobind, scikit-build-core, auditwheel)
 	@scripts/setup python
 	@scripts/wheel
+	@test/python/try_wheel dist/*.whl
 
 test-python: ## every test of the Python package, PyTorch and the notebooks included (own environment, downloads PyTorch; ARGS=--asan)
 	@scripts/setup test
-	@scripts/setup python
-	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
-	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron
-	@test/python/run $(RELEASE)/deuteron --torch $(ARGS)
+	@test/python/run_all -j $(JOBS) $(ARGS)
 
 test-interop: ## live comparison with ExecuTorch 1.4 in both directions (own Python environment, downloads PyTorch and ExecuTorch)
 	@scripts/setup test
