@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <functional>
+#include <optional>
 
 #include "compiler/executors/executor.h"
 #include "compiler/frontends/tflite/tflite.h"
@@ -58,8 +60,9 @@ struct Layer {
     }
     std::vector<Offset<fb::OperatorCode>> codes;
     std::vector<Offset<fb::Operator>> ops;
-    const auto add = [&](fb::BuiltinOperator code, std::vector<int32_t> inputs,
-                         std::vector<int32_t> outputs, Offset<fb::FullyConnectedOptions> options) {
+    const auto add = [&](fb::BuiltinOperator code, const std::vector<int32_t>& inputs,
+                         const std::vector<int32_t>& outputs,
+                         Offset<fb::FullyConnectedOptions> options) {
       codes.push_back(
           fb::CreateOperatorCodeDirect(builder, static_cast<int8_t>(code), nullptr, 1, code));
       ops.push_back(fb::CreateOperatorDirect(
