@@ -138,7 +138,7 @@ std::string cycles_sentence(const std::vector<CaseResult>& results) {
     }
   if (total == 0) return "";
   std::string text = fmt::format(
-      "\nOf the cycles of all programs {:.3f} % lie on named operators, of a single one at least "
+      "\nOf the cycles of all programs {:.3f} % are traced to a source operator, of one at least "
       "{:.2f} %",
       on_operators / total * 100, least * 100);
   for (const auto& [kind, cycles] : rest)

@@ -15,7 +15,7 @@ function summaryView(model) {
                   model.clockText ? ` at ${model.clockText}` : ""}: docs/npu.md, docs/targets.md`),
       tile(
           capital(model.unit), number(model.total_cycles),
-          `${runs}; ${percent(model.on_operators / total)} on named operators`),
+          `${runs}; ${percent(model.on_operators / total)} traced to a source operator`),
       model.planned_bytes > 0 &&
           tile(
               "SRAM planned", `${number(model.planned_bytes)} bytes`,
