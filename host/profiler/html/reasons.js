@@ -73,9 +73,9 @@ function accuracyView(model) {
     {
       title: "In steps",
       number: true,
-      value: (layer) => layer.steps,
-      text: (layer) => layer.steps.toFixed(2),
-      help: "Largest error in steps of the tensor's scale"
+      value: (layer) => layer.steps ?? -1,
+      text: (layer) => layer.steps === null ? "" : layer.steps.toFixed(2),
+      help: "Largest error in steps of the tensor's scale; float tensors have none"
     },
     {
       title: "Differing",
