@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "compiler/backends/portable/kernels.h"
 #include "compiler/executors/executor.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/rewriter.h"
@@ -52,6 +53,34 @@ TEST(MinCut, EqualsTheBestOfAllLabelings) {
     EXPECT_FALSE(side[MinCut::kSource]);
     EXPECT_TRUE(side[MinCut::kSink]);
   }
+}
+
+// ExecuTorch's kernels of integer sums refuse a float `alpha` (error 0x12).
+TEST(PortableKernels, GetWholeNumbersOfIntegersAsIntegers) {
+  Module module = parse(R"(
+graph @forward(%i: i32[4], %f: f32[4], %q: i8[4] quant<0.5>) {
+  %a: i32[4] = aten.add.Tensor(%i, %i) {alpha = 3.0}
+  %b: i32[4] = aten.sub.Tensor(%a, %i)
+  %c: i32[4] = aten.clamp(%b) {min = -2.0}
+  %d: f32[4] = aten.add.Tensor(%f, %f) {alpha = 3.0}
+  %e: i8[4] quant<0.5> = aten.clamp(%q) {min = -2.0}
+  return %c, %d, %e
+})");
+  const Graph& graph = module.forward();
+  std::vector<std::string> given;
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    const KernelCall call = portable::find_row(op.def)->call(module, graph, op);
+    for (const KernelArgument& argument : call.arguments) {
+      if (const auto* whole = std::get_if<int64_t>(&argument))
+        given.push_back(fmt::format("{} int {}", op.def->name, *whole));
+      if (const auto* real = std::get_if<double>(&argument))
+        given.push_back(fmt::format("{} float {}", op.def->name, *real));
+    }
+  }
+  EXPECT_EQ(given, (std::vector<std::string>{"aten.add.Tensor int 3", "aten.sub.Tensor int 1",
+                                             "aten.clamp int -2", "aten.add.Tensor float 3",
+                                             "aten.clamp float -2"}));
 }
 
 constexpr std::string_view kTwoConvolutions = R"(

@@ -1,6 +1,7 @@
 #include "compiler/backends/portable/kernels.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/ops/integer.h"
 #include "compiler/ops/ops.h"
@@ -246,9 +247,30 @@ std::string_view kernel_of(const OpDef& op) {
   return at == std::end(kKernelNames) ? std::string_view{} : *at;
 }
 
+bool is_integer_op(const Graph& graph, const Op& op) {
+  const auto is_number = [&](ValueId value) {
+    const Type& type = graph.type(value);
+    return !type.quantized() && !is_float(type.dtype);
+  };
+  return is_number(op.results[0]) && std::ranges::all_of(op.operands, [&](ValueId value) {
+           return !value.valid() || is_number(value);
+         });
+}
+
+// An attribute as a kernel's argument. Whole numbers of an operator on integers are written as
+// integers: ExecuTorch's sums refuse a float `alpha` then.
+KernelArgument argument_of(const AttributeValue& value, bool of_integers) {
+  if (const auto* number = std::get_if<double>(&value); number != nullptr && of_integers &&
+                                                        *number == std::trunc(*number) &&
+                                                        std::abs(*number) <= 0x1p53)
+    return static_cast<int64_t>(*number);
+  return std::visit([](const auto& known) { return KernelArgument(known); }, value);
+}
+
 // The arguments in the order of the operator's schema.
 KernelCall regular_call(std::string_view name, const Graph& graph, const Op& op) {
   KernelCall call{.name = name};
+  const bool of_integers = is_integer_op(graph, op);
   size_t operand = 0;
   for (const Param& param : op.def->schema.params()) {
     if (param.own) continue;
@@ -259,9 +281,7 @@ KernelCall regular_call(std::string_view name, const Graph& graph, const Op& op)
     } else if (param.is_attribute()) {
       const AttributeValue* value = op.attributes.find(param.name);
       const auto given = value == nullptr ? param.default_value() : std::optional(*value);
-      call.arguments.push_back(
-          given ? std::visit([](const auto& known) { return KernelArgument(known); }, *given)
-                : KernelArgument{});
+      call.arguments.push_back(given ? argument_of(*given, of_integers) : KernelArgument{});
     } else {
       call.arguments.emplace_back(std::monostate{});
     }
