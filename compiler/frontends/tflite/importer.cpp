@@ -15,27 +15,6 @@
 namespace dtr::tflite {
 namespace {
 
-std::optional<DType> dtype_of(fb::TensorType type) {
-  switch (type) {
-    case fb::TensorType::FLOAT32:
-      return DType::kFloat32;
-    case fb::TensorType::INT8:
-      return DType::kInt8;
-    case fb::TensorType::UINT8:
-      return DType::kUint8;
-    case fb::TensorType::INT16:
-      return DType::kInt16;
-    case fb::TensorType::INT32:
-      return DType::kInt32;
-    case fb::TensorType::INT64:
-      return DType::kInt64;
-    case fb::TensorType::BOOL:
-      return DType::kBool;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool is_identity(const Ints& dims) {
   for (size_t i = 0; i < dims.size(); ++i)
     if (dims[i] != static_cast<int64_t>(i)) return false;
@@ -77,6 +56,27 @@ bool order_is_free(const Shape& nhwc) {
 size_t logical_dim(size_t dim, size_t rank) {
   constexpr size_t kNhwcToNchw[] = {0, 2, 3, 1};
   return rank == 4 ? kNhwcToNchw[dim] : dim;
+}
+
+std::optional<DType> dtype_of(fb::TensorType type) {
+  switch (type) {
+    case fb::TensorType::FLOAT32:
+      return DType::kFloat32;
+    case fb::TensorType::INT8:
+      return DType::kInt8;
+    case fb::TensorType::UINT8:
+      return DType::kUint8;
+    case fb::TensorType::INT16:
+      return DType::kInt16;
+    case fb::TensorType::INT32:
+      return DType::kInt32;
+    case fb::TensorType::INT64:
+      return DType::kInt64;
+    case fb::TensorType::BOOL:
+      return DType::kBool;
+    default:
+      return std::nullopt;
+  }
 }
 
 Ints logical_dims(size_t rank) {
@@ -162,47 +162,6 @@ Result<ValueId> Importer::emit_plain(const OpDef& def, std::vector<ValueId> oper
                            .attributes = std::move(attributes),
                            .origin = origin_,
                            .quantization = std::move(quantization)});
-}
-
-// The codes of a UINT8 tensor are those of int8 plus 128. Inputs and outputs of the program are
-// bytes, as in the file.
-Result<ValueId> Importer::shifted_input(ValueId bytes, const TensorInfo& tensor) {
-  origin_ = {.sources = {static_cast<uint32_t>(import_.module.sources.size())}};
-  import_.module.sources.push_back({.name = tensor.name, .target = "UINT8"});
-  const auto number = [&](double value, std::string_view what) {
-    const auto x = static_cast<float>(value);
-    const ConstantId id =
-        import_.module.constants.add(DType::kFloat32, std::as_bytes(std::span(&x, 1)));
-    return rewriter_.add_constant({.dtype = DType::kFloat32}, id,
-                                  fmt::format("{}_{}", tensor.name, what));
-  };
-  DTR_ASSIGN(ValueId x, emit_plain(ops::kConvert, {bytes}, {{"dtype", std::string("f32")}}));
-  if (tensor.zero_points[0] != -128) {
-    DTR_ASSIGN(x,
-               emit_plain(ops::kSubTensor, {x, number(tensor.zero_points[0] + 128, "zero_point")}));
-  }
-  DTR_ASSIGN(x, emit_plain(ops::kMulTensor, {x, number(tensor.scales[0], "scale")}));
-  DTR_ASSIGN(const Type wanted, type_of(tensor, {}, -1));
-  return emit_plain(ops::kQuantize, {x}, {}, wanted.quantization);
-}
-
-Result<ValueId> Importer::shifted_output(ValueId codes, const TensorInfo& tensor) {
-  origin_ = {.sources = {static_cast<uint32_t>(import_.module.sources.size())}};
-  import_.module.sources.push_back({.name = tensor.name, .target = "UINT8"});
-  const auto number = [&](double value, std::string_view what) {
-    const auto x = static_cast<float>(value);
-    const ConstantId id =
-        import_.module.constants.add(DType::kFloat32, std::as_bytes(std::span(&x, 1)));
-    return rewriter_.add_constant({.dtype = DType::kFloat32}, id,
-                                  fmt::format("{}_{}", tensor.name, what));
-  };
-  DTR_ASSIGN(ValueId x, emit_plain(ops::kDequantize, {codes}));
-  DTR_ASSIGN(x, emit_plain(ops::kMulTensor,
-                           {x, number(1.0 / static_cast<double>(tensor.scales[0]), "inverse")}));
-  // Half a step more, because the conversion cuts fractions off.
-  DTR_ASSIGN(x,
-             emit_plain(ops::kAddTensor, {x, number(tensor.zero_points[0] + 128.5, "half_step")}));
-  return emit_plain(ops::kConvert, {x}, {{"dtype", std::string("u8")}});
 }
 
 Result<void> Importer::add_inputs() {

@@ -118,8 +118,12 @@ class Importer {
   bool is_small(ValueId value) const;
   Result<void> add_inputs();
   Result<void> bind_open_extents();
+  // Bytes to the codes of int8 that the graph computes with, and back. A source operator of its
+  // own stands for them.
   Result<ValueId> shifted_input(ValueId bytes, const TensorInfo& tensor);
   Result<ValueId> shifted_output(ValueId codes, const TensorInfo& tensor);
+  void begin_uint8(const TensorInfo& tensor);
+  ValueId number_of(const TensorInfo& tensor, std::string_view what, double value);
   Result<ValueId> emit_plain(const OpDef& def, std::vector<ValueId> operands,
                              Attributes attributes = {},
                              std::optional<Quantization> quantization = {});
@@ -176,6 +180,9 @@ struct WhyRefused {
   std::string_view needs, fix;
 };
 WhyRefused why_refused(fb::BuiltinOperator code);
+
+// nullopt for the types that no value of the IR has.
+std::optional<DType> dtype_of(fb::TensorType type);
 
 // The logical dimension of dimension `dim` of the file: NHWC to NCHW for rank 4.
 size_t logical_dim(size_t dim, size_t rank);

@@ -41,17 +41,10 @@ Result<ValueId> file_output(Importer& importer, ValueId value, size_t index = 0)
 
 // ---- constants
 
+// Codes are made as real numbers, which `file_output` quantizes.
 DType dtype_of_output(Importer& importer) {
-  switch (importer.output().type) {
-    case fb::TensorType::INT32:
-      return DType::kInt32;
-    case fb::TensorType::INT64:
-      return DType::kInt64;
-    case fb::TensorType::BOOL:
-      return DType::kBool;
-    default:
-      return DType::kFloat32;
-  }
+  const TensorInfo& output = importer.output();
+  return output.scales.empty() ? dtype_of(output.type).value_or(DType::kFloat32) : DType::kFloat32;
 }
 
 Result<ValueId> constant_of(Importer& importer, std::span<const double> values,
