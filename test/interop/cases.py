@@ -61,7 +61,7 @@ def _folders(*places):
     for place in places:
         if place.is_dir():
             for folder in sorted(place.iterdir()):
-                if folder.is_dir():
+                if folder.is_dir() and folder.name != "__pycache__":
                     found.setdefault(folder.name, folder)
     return found
 
