@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <random>
 #include <set>
 
@@ -196,7 +197,8 @@ TEST(Executorch, ComposesWhatItHasNoKernelFor) {
         "aten.silu(%x)", "aten.softplus(%x) {beta = 0.5, threshold = 20.0}",
         "aten.prelu(%x, %slope)", "aten.rms_norm(%x, %last) {eps = 0.01, normalized_shape = [6]}",
         "aten.constant_pad_nd(%x) {pad = [-2, 1, 0, -1], value = 0.5}",
-        "aten.softmax(%x, %mask) {dim = -1}"}) {
+        "aten.softmax(%x, %mask) {dim = -1}",
+        "aten.div.Tensor_mode(%x, %slope) {rounding_mode = \"floor\"}"}) {
     SCOPED_TRACE(std::string(op));
     Module module =
         parse(fmt::format(R"(
@@ -227,6 +229,37 @@ graph @forward(%x: f32[2,3,4,6]) {{
       EXPECT_NEAR(expected->front().values<float>()[i], actual->front().values<float>()[i], 2e-6F)
           << i;
   }
+}
+
+// Its kernels of these give other numbers than PyTorch's.
+TEST(Executorch, ComposesDivisionsThatDifferFromPytorch) {
+  Module module = parse(R"(
+graph @forward(%x: i32[7], %y: i32[7]) {
+  %r: i32[7] = aten.remainder.Tensor(%x, %y)
+  return %r
+})");
+  const auto backend = make_executorch_backend(*find_target("executorch"));
+  ASSERT_EQ(backend->legalize(module, module.forward(), module.forward().first_op()), true);
+  ASSERT_TRUE(verify(module));
+  Tensor x(DType::kInt32, {7}), y(DType::kInt32, {7});
+  std::ranges::copy(std::array{6, -6, 6, -6, 10, 0, -7}, x.values<int32_t>().begin());
+  std::ranges::copy(std::array{5, 5, -5, -5, 5, 3, 2}, y.values<int32_t>().begin());
+  const TensorView inputs[] = {x.view(), y.view()};
+  const auto result = make_reference_executor(module, module.forward())->run(inputs);
+  ASSERT_TRUE(result);
+  const auto rests = result->front().values<int32_t>();
+  EXPECT_EQ(std::vector<int32_t>(rests.begin(), rests.end()),
+            (std::vector<int32_t>{1, 4, -4, -1, 0, 0, 1}));
+
+  // The quotient is rounded once, however often the pipeline asks.
+  Module division = parse(R"(
+graph @forward(%x: f32[4], %y: f32[4]) {
+  %q: f32[4] = aten.div.Tensor_mode(%x, %y) {rounding_mode = "floor"}
+  return %q
+})");
+  Graph& graph = division.forward();
+  ASSERT_EQ(backend->legalize(division, graph, graph.first_op()), true);
+  EXPECT_EQ(backend->legalize(division, graph, graph.first_op()), false);
 }
 
 TEST(Executorch, SaysWhatItCannotCompose) {

@@ -252,6 +252,30 @@ Result<ValueId> masked_softmax(Composer& c) {
   return c.emit("aten.masked_fill", {parts, excluded}, {{"value", 0.0}});
 }
 
+// x − floor(x / y) · y. ExecuTorch's kernel for integers subtracts y from some results that have
+// its sign already: remainder(6, 5) is −4 there.
+Result<ValueId> remainder(Composer& c) {
+  DTR_ASSIGN(const ValueId quotient, c.emit("aten.div.Tensor_mode", {c.operand(0), c.operand(1)},
+                                            {{"rounding_mode", std::string("floor")}}));
+  DTR_ASSIGN(const ValueId whole, c.emit("aten.mul.Tensor", {quotient, c.operand(1)}));
+  return c.emit("aten.sub.Tensor", {c.operand(0), whole});
+}
+
+// ExecuTorch's kernel for floats leaves the quotient as division rounds it, 3.0000002 for 3.
+Result<ValueId> floor_division(Composer& c) {
+  DTR_ASSIGN(const ValueId quotient,
+             c.emit("aten.div.Tensor_mode", {c.operand(0), c.operand(1)}, c.op().attributes));
+  return c.emit("aten.round", {quotient});
+}
+
+// True if a floor division is rounded behind, as `floor_division` leaves it.
+bool is_rounded(const Graph& graph, ValueId value) {
+  const Value& quotient = graph.value(value);
+  return quotient.output_uses == 0 && std::ranges::all_of(quotient.uses, [&](const Use& use) {
+           return graph.op(use.op).def == &ops::kRound;
+         });
+}
+
 struct CompositionRow {
   const OpDef* op;
   Composition compose;
@@ -337,6 +361,12 @@ class ExecutorchBackend final : public KernelBackend {
                                  [](int64_t side) { return side < 0; })
                  ? pad
                  : nullptr;
+    const bool of_floats = is_float(graph.type(op.results[0]).dtype);
+    if (op.def == &ops::kRemainderTensor) return of_floats ? nullptr : remainder;
+    if (op.def == &ops::kDivTensorMode) {
+      const bool floor = op.attributes.get<std::string>("rounding_mode") == "floor";
+      return floor && of_floats && !is_rounded(graph, op.results[0]) ? floor_division : nullptr;
+    }
     if (op.def == &ops::kSoftmax) return op.operands.size() > 1 ? masked_softmax : nullptr;
     if (op.def != &ops::kMatmul) return nullptr;
     const Shape& left = graph.type(op.operands[0]).shape;
