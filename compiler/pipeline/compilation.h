@@ -73,8 +73,11 @@ struct Compilation {
   // The samples of the caller, or those that were read.
   const Samples* bound_samples = nullptr;
   std::optional<Samples> own_samples;
-  bool samples_are_noise = false;  // asked for by name: the ranges of a model that was calibrated
-                                   // on them fit no real input
+  bool samples_are_noise = false;  // asked for by name
+  // Whether the ranges of a float model were chosen on noise, here or by the run that saved them.
+  bool calibrated_on_noise() const {
+    return !came_quantized && calibration && calibration->on_noise;
+  }
 };
 
 }  // namespace dtr

@@ -202,6 +202,7 @@ class Compiler {
       DTR_ASSIGN(c_.calibration,
                  calibrate(c_.module, graph(), annotation_, *executor, *c_.samples(),
                            {.threads = settings_.threads, .progress = settings_.progress}));
+      c_.calibration->on_noise = c_.samples_are_noise;
     }
     return {};
   }

@@ -79,8 +79,8 @@ void fill_check(const CheckFigures& check, CompileReport& report) {
 bool says_accuracy(const OutputCheck& check) { return !check.on_noise && !check.came_quantized; }
 
 std::string_view data_of(const OutputCheck& check) {
-  if (check.calibrated_on_noise) return "calibration noise";
-  return check.on_noise ? "noise" : "calibration";
+  if (!check.on_noise) return "calibration";
+  return check.calibrated_on_noise ? "calibration noise" : "noise";
 }
 
 std::string_view reference_of(const OutputCheck& check) {
@@ -93,9 +93,9 @@ std::string to_text(const OutputCheck& check) {
   const std::string samples =
       fmt::format("{}{}{}{}", check.samples, check.on_noise ? " sample" : " calibration sample",
                   check.samples == 1 ? "" : "s",
-                  check.calibrated_on_noise ? " of the noise that chose its ranges"
-                  : check.on_noise          ? " of noise"
-                                            : "");
+                  !check.on_noise             ? ""
+                  : check.calibrated_on_noise ? " of the noise that chose its ranges"
+                                              : " of noise");
   if (check.came_quantized && check.equal)
     return fmt::format("equals the quantized model on {}", samples);
   std::string text = fmt::format("{} against the {}: ", check.is_int8 ? "int8 program" : "program",

@@ -67,7 +67,7 @@ struct OutputCheck {
   bool is_int8 = false;  // the program has quantized values
   bool came_quantized = false;  // the reference is the quantized model itself, else the float model
   bool on_noise = false;        // samples are normally distributed noise, else calibration samples
-  bool calibrated_on_noise = false;
+  bool calibrated_on_noise = false;  // so the ranges were chosen, whatever the samples are
   uint32_t samples = 0;
 };
 // "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples …", a line.

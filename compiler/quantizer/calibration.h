@@ -15,6 +15,7 @@ namespace dtr {
 
 struct CalibrationResult {
   size_t samples = 0;
+  bool on_noise = false;  // samples were random numbers: the ranges fit no real input
   // By the value's name in the float graph: values that the annotation observes, and operands of
   // convolutions and linear layers.
   std::map<std::string, ValueStatistics, std::less<>> values;
@@ -38,8 +39,9 @@ Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
                                     const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options = {});
 
-// One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "values":
-// {name: {"min", "max", "zeros", "count", "exponent", "first_bin", "bins"}}, "channels": {name:
+// One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "on_noise":
+// true, "values": {name: {"min", "max", "zeros", "count", "exponent", "first_bin", "bins"}},
+// "channels": {name:
 // {"axis", "min", "max", "mean"}}}. A value without a histogram lacks the last three members; a
 // value with few distinct elements has only {"elements": [ascending], "counts": […]}. Saved numbers
 // load as the same bits.

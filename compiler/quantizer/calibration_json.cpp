@@ -104,8 +104,9 @@ std::optional<ChannelStatistics> read_channels(const nlohmann::json& entry) {
 std::string to_json(const CalibrationResult& calibration) {
   fmt::memory_buffer out;
   const auto at = std::back_inserter(out);
-  fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {}, "values": {{)", kFormat,
-                 kVersion, calibration.samples);
+  fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {},{} "values": {{)", kFormat,
+                 kVersion, calibration.samples,
+                 calibration.on_noise ? R"( "on_noise": true,)" : "");
   const char* separator = "\n";
   for (const auto& [name, statistics] : calibration.values) {
     if (const auto& distinct = statistics.distinct()) {
@@ -167,6 +168,10 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
   if (!read_number(document, "samples", result.samples) || values == document.end() ||
       !values->is_object())
     return invalid("`samples` or `values` is missing or of the wrong kind");
+  if (const auto noise = document.find("on_noise"); noise != document.end()) {
+    if (!noise->is_boolean()) return invalid("`on_noise` is neither true nor false");
+    result.on_noise = noise->get<bool>();
+  }
   for (const auto& [name, entry] : values->items()) {
     std::optional<ValueStatistics> statistics = read_statistics(entry);
     if (!statistics) return invalid("range and counts are missing or do not fit together", name);

@@ -164,7 +164,7 @@ class OutputChecker {
               .is_int8 = is_quantized(compilation.module.forward()),
               .came_quantized = compilation.came_quantized,
               .on_noise = compilation.samples() == nullptr || compilation.samples_are_noise,
-              .calibrated_on_noise = compilation.samples_are_noise && !compilation.came_quantized};
+              .calibrated_on_noise = compilation.calibrated_on_noise()};
   }
 
   Result<void> add(size_t index, std::span<const TensorView> sample,

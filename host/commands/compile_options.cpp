@@ -199,12 +199,15 @@ void print(const CompileWatch& watch, const Diagnostic& diagnostic) {
 }
 
 void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
-  if (!compiled.samples_are_noise || compiled.came_quantized) return;
+  if (!compiled.calibrated_on_noise()) return;
   const Diagnostic warning{
       .id = DiagnosticId::kCalibrationNoise,
-      .reason =
-          "ranges were chosen on noise, on which the check ran too: on real inputs the program may "
-          "compute something else, whatever the check says",
+      .reason = compiled.samples_are_noise
+                    ? "ranges were chosen on noise, on which the check ran too: on real inputs the "
+                      "program may compute something else, whatever the check says"
+                    : "ranges were chosen on noise by the run that saved them: on real inputs the "
+                      "program "
+                      "may compute something else",
       .fix =
           "calibrate with real samples (--calibrate DATA.npz) and look at the accuracy with "
           "`deuteron eval`",

@@ -75,6 +75,14 @@ TEST(Calibrate, MeansOfChannelsAreOverAllSamples) {
   EXPECT_EQ(x.max, (std::vector<float>{79, 95}));
 }
 
+TEST(Calibrate, SavedRangesSayThatNoiseChoseThem) {
+  CalibrationResult result;
+  result.samples = 3;
+  EXPECT_FALSE(parse_calibration(to_json(result), "ranges.json")->on_noise);
+  result.on_noise = true;
+  EXPECT_EQ(*parse_calibration(to_json(result), "ranges.json"), result);
+}
+
 TEST(Calibrate, RefusesDamagedJson) {
   const std::string good =
       R"({"format": "deuteron-calibration", "version": 1, "samples": 1, "values": {"x": {"min": 0, "max": 0, "zeros": 1, "count": 1, "exponent": -120, "first_bin": 0, "bins": [1]}}, "channels": {"x": {"axis": 1, "min": [0], "max": [0], "mean": [0]}}})";
@@ -82,6 +90,7 @@ TEST(Calibrate, RefusesDamagedJson) {
       << to_text(parse_calibration(good, "cal.json").error());
   const std::pair<const char*, const char*> damages[] = {
       {R"("deuteron-calibration")", R"("other")"},
+      {R"("samples": 1,)", R"("samples": 1, "on_noise": 1,)"},
       {R"("version": 1)", R"("version": 2)"},
       {R"("samples": 1)", R"("samples": -1)"},
       {R"("min": 0)", R"("min": 1)"},

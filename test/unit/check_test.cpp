@@ -227,6 +227,30 @@ TEST(Check, FigureIsThatOfTheWorstSample) {
   EXPECT_NEAR(check.sqnr_db, 10.25, 0.01);
 }
 
+// The check itself ran on real samples, and tells something of the accuracy on those.
+TEST(Check, SaysThatLoadedRangesWereChosenOnNoise) {
+  const Result<Compilation> noise =
+      compile_model(*parse_module(scaled_layer("0.5"), "model.ir"),
+                    {.target = find_target("imxrt700"), .samples = NoiseSamples{9}});
+  ASSERT_TRUE(noise) << to_text(noise.error());
+  Tensor data(DType::kFloat32, {1, 1, 4});
+  std::ranges::copy(std::array{0.5F, -1.0F, 0.25F, 1.0F}, data.values<float>().begin());
+  Module module = *parse_module(scaled_layer("0.5"), "model.ir");
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", std::move(data)});
+  const Samples samples = *Samples::bind(module.forward(), arrays, "data");
+  const Result<Compilation> compiled = compile_model(
+      std::move(module),
+      {.target = find_target("imxrt700"), .samples = &samples, .ranges = &*noise->calibration});
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  EXPECT_TRUE(compiled->calibrated_on_noise());
+  const Result<CheckFigures> figures = check_program(*compiled);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  EXPECT_TRUE(figures->outputs.calibrated_on_noise);
+  EXPECT_FALSE(figures->outputs.on_noise);
+  EXPECT_EQ(to_text(figures->outputs).find("noise"), std::string::npos);
+}
+
 TEST(Check, SaysThatRangesWereChosenOnNoise) {
   const Result<Compilation> compiled =
       compile_model(*parse_module(scaled_layer("0.5"), "model.ir"),
