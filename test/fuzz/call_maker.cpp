@@ -469,6 +469,7 @@ std::optional<Call> make_call(const std::string& kernel, Draws& draws) {
   static const Recipes all = [] {
     Recipes made;
     add_portable_recipes(made);
+    add_place_recipes(made);
     add_cortex_m_recipes(made);
     return made;
   }();
@@ -485,7 +486,8 @@ bool uses_libm(const std::string& kernel) {
       "softshrink", "softsign", "sqrt",       "threshold",   "trunc"};
   const std::string_view file = portable_file(kernel);
   if (file != "unary" && file != "functions")
-    return file == "sigmoid" || file == "softmax" || file == "tanh";
+    return file == "distance" || file == "glu" || file == "sigmoid" || file == "softmax" ||
+           file == "tanh";
   const size_t begin = kernel.find("::") + 2;
   return std::ranges::find(kExact, std::string_view(kernel).substr(
                                        begin, kernel.find('.') - begin)) == std::end(kExact);

@@ -191,8 +191,9 @@ struct Windows {
   }
 };
 
-// Of all portable kernels, and of all of the Cortex-M.
+// Of all portable kernels, in two parts, and of all of the Cortex-M.
 void add_portable_recipes(Recipes& recipes);
+void add_place_recipes(Recipes& recipes);
 // The source file of a portable kernel, without .cpp; empty for other kernels.
 std::string_view portable_file(std::string_view kernel);
 void add_cortex_m_recipes(Recipes& recipes);

@@ -150,6 +150,20 @@ special = torch.tensor([[1.0, float("inf"), float("nan")], [float("-inf"), 0.0, 
 case("isinf", "isinf.out", [special], special.isinf())
 case("isnan", "isnan.out", [special], special.isnan())
 
+# Bounds that are tensors.
+wide = torch.randn(2, 3, 5, 7)
+numbers = whole(2, 3, 5, 7, dtype=torch.int32)
+low, high = torch.randn(3, 1, 7), torch.randn(2, 1, 5, 1) + 0.5
+case("clamp_tensors", "clamp.Tensor_out", [wide, low, high], wide.clamp(low, high))
+case("clamp_low", "clamp.Tensor_out", [wide, low, None], wide.clamp(min=low))
+case("clamp_high", "clamp.Tensor_out", [wide, None, high], wide.clamp(max=high))
+case(
+    "clamp_int32",
+    "clamp.Tensor_out",
+    [numbers, numbers.flip(3), numbers.flip(2)],
+    numbers.clamp(numbers.flip(3), numbers.flip(2)),
+)
+
 here = pathlib.Path(__file__).parent
 np.savez_compressed(here / "numbers.npz", **arrays)
 (here / "numbers.json").write_text(json.dumps(cases, indent=None, separators=(",", ":")) + "\n")

@@ -254,6 +254,19 @@ inline Error move_elements(const std::byte* in, const Strides& in_strides, std::
   }
 }
 
+// The elements start, start + step, … in front of end. Bounds count from the end if they are
+// negative, and are limited to the extent; step is at least 1.
+struct Slice {
+  int64_t first, count;
+};
+inline Slice slice_of(int64_t extent, int64_t start, int64_t end, int64_t step) {
+  const auto clip = [&](int64_t bound) {
+    return std::min(std::max<int64_t>(bound < 0 ? bound + extent : bound, 0), extent);
+  };
+  const int64_t first = clip(start), last = clip(end);
+  return {first, last <= first ? 0 : (last - first - 1) / step + 1};
+}
+
 // A dimension that may count from the end; -1 if out of range.
 inline int wrap_dim(int64_t dim, int rank) {
   const int64_t wrapped = dim < 0 ? dim + rank : dim;

@@ -43,12 +43,7 @@ Error slice_copy_out(std::span<Value* const> values) {
   if (!arguments.good() || axis < 0 || step < 1 || out.rank != in.rank)
     return Error::kKernelArguments;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
-  const int64_t extent = in.sizes[axis];
-  const auto clip = [&](int64_t bound) {
-    return std::min(std::max<int64_t>(bound < 0 ? bound + extent : bound, 0), extent);
-  };
-  const int64_t first = clip(start), last = clip(end);
-  const int64_t count = last <= first ? 0 : (last - first - 1) / step + 1;
+  const auto [first, count] = slice_of(in.sizes[axis], start, end, step);
   for (int d = 0; d < in.rank; ++d) {
     if (out.sizes[d] != (d == axis ? count : in.sizes[d])) return Error::kKernelArguments;
   }

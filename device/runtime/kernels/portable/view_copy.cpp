@@ -3,8 +3,8 @@
 // aten::unsqueeze_copy.out(self, dim, out).
 #include <cstring>
 
-#include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
+#include "device/runtime/kernels/portable/walk.h"
 
 namespace dtr::runtime::portable {
 namespace {
@@ -18,28 +18,6 @@ bool is_contiguous(const Tensor& tensor) {
   }
   return true;
 }
-
-// Walks the elements of a tensor in logical order.
-class Walker {
- public:
-  explicit Walker(const Tensor& tensor) : tensor_(tensor), strides_(strides_of(tensor)) {}
-  int32_t next() {
-    const int32_t now = offset_;
-    for (int dim = tensor_.rank - 1; dim >= 0; --dim) {
-      offset_ += strides_.of[dim];
-      if (++index_[dim] < tensor_.sizes[dim]) break;
-      offset_ -= strides_.of[dim] * tensor_.sizes[dim];
-      index_[dim] = 0;
-    }
-    return now;
-  }
-
- private:
-  const Tensor& tensor_;
-  Strides strides_;
-  int32_t index_[kMaxRank] = {};
-  int32_t offset_ = 0;
-};
 
 Error reshape(std::span<Value* const> values) {
   Arguments arguments(values);
