@@ -17,6 +17,7 @@ import numpy as np
 
 import cases
 import compare
+import operators
 import wheel
 
 DEFAULT_CASES = 100
@@ -198,6 +199,30 @@ def upstream_on_ours(deuteron, chosen, work):
     return report
 
 
+def operators_on_ours(deuteron, work):
+    """Programs of one operator: ours equal ExecuTorch's outputs and PyTorch's."""
+    report = Report("ExecuTorch's programs of one operator on Deuteron's runtime")
+    for name, function, *inputs in operators.operators():
+        sample = [tensor.numpy() for tensor in inputs]
+        try:
+            program = wheel.lower_module(operators.Module(function), tuple(inputs))
+            theirs = wheel.Method(program).run(sample)
+        except Exception as error:  # noqa: BLE001  whatever its exporter and its runtime raise
+            report.left_out.append(f"{name}: ExecuTorch: {str(error).splitlines()[0][:90]}")
+            continue
+        (work / "operator.pte").write_bytes(program)
+        ours = our_outputs(deuteron, work / "operator.pte", [sample], work)
+        if isinstance(ours, str):
+            report.fail(name, ours)
+        else:
+            report.add(name, compare_samples(ours, [theirs]))
+            expected = function(*inputs)
+            wanted = [t.numpy() for t in (expected if isinstance(expected, tuple) else [expected])]
+            if compare_samples(ours, [wanted]) > compare.LIMIT:
+                report.fail(name, "differs from PyTorch")
+    return report
+
+
 def choose(found, options):
     if options.cases:
         return [case for case in found if case.name in options.cases]
@@ -238,6 +263,8 @@ def main():
                 options.deuteron, [case for case in chosen if case.name in cases.MODELS], Path(work)
             ),
         ]
+        if not options.cases:
+            reports.append(operators_on_ours(options.deuteron, Path(work)))
     for report in reports:
         report.print()
     return 1 if any(report.failures for report in reports) else 0

@@ -66,6 +66,13 @@ def lower(path):
     return edge.to_executorch().buffer
 
 
+def lower_module(module, inputs):
+    """The same of a module."""
+    program = torch.export.export(module, inputs)
+    edge = exir.to_edge(program, compile_config=exir.EdgeCompileConfig(_check_ir_validity=False))
+    return edge.to_executorch().buffer
+
+
 def lower_with_tensor_file(path, folder):
     """The same with constants in a tensor file: bytes of the .pte, of the .ptd."""
     edge = exir.to_edge(load(path), compile_config=exir.EdgeCompileConfig(_check_ir_validity=False))
