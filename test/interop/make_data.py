@@ -9,8 +9,8 @@ Per case, CASE.program holds the bytes of the .pte, CASE.input_I and CASE.output
 inputs and outputs. Chosen are the smallest cases of each group of the conformance set, 100
 together, and the small models. ours.npz has inputs and outputs of the models and cases of the
 repository, compiled for the target `executorch`; upstream_tensor_file.npz a program with its
-constants in CASE.tensors, the bytes of a .ptd; kernels.txt names the kernels of ExecuTorch's
-runtime. test/unit/interop_test.cpp judges by them.
+constants in CASE.tensors, the bytes of a .ptd. The names of its kernels go to
+compiler/backends/portable/executorch_kernels.inc.
 """
 import re
 import sys
@@ -104,9 +104,11 @@ if __name__ == "__main__":
         "ours",
         [ours(case, command) for case in in_tree if not cases.exception(case, "our programs")],
     )
-    (cases.ROOT / "test" / "data" / "interop" / "kernels.txt").write_text(
-        "".join(f"{n}\n" for n in sorted(wheel.registered_operators()))
-    )
+    table = cases.ROOT / "compiler" / "backends" / "portable" / "executorch_kernels.inc"
+    text = table.read_text()
+    head, tail = text[: text.index("DTR_EXECUTORCH_KERNEL(\"")], text[text.rindex("//") :]
+    rows = [f'DTR_EXECUTORCH_KERNEL("{name}")\n' for name in sorted(wheel.registered_operators())]
+    table.write_text(head + "".join(rows) + tail)
     write(
         "upstream_tensor_file",
         [with_tensor_file(case) for case in in_tree if case.name == WITH_TENSOR_FILE],

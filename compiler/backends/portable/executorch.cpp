@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/backends/portable/kernels.h"
 #include "compiler/backends/portable/portable.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ops/ops.h"
@@ -295,6 +296,21 @@ constexpr CompositionRow kCompositions[] = {
     {&ops::kThreshold, threshold},
 };
 
+constexpr std::string_view kKernelsOfExecutorch[] = {
+#define DTR_EXECUTORCH_KERNEL(name) name,
+#include "compiler/backends/portable/executorch_kernels.inc"
+#undef DTR_EXECUTORCH_KERNEL
+};
+static_assert(std::ranges::is_sorted(kKernelsOfExecutorch));
+
+// Whether the operator becomes the kernel of its name, and ExecuTorch has none of that name.
+bool is_kernel_missing(const OpDef& op) {
+  const portable::Row* row = portable::find_row(&op);
+  return row != nullptr && !row->kernel.empty() &&
+         std::ranges::find(kCompositions, &op, &CompositionRow::op) == std::end(kCompositions) &&
+         !std::ranges::binary_search(kKernelsOfExecutorch, row->kernel);
+}
+
 // ExecuTorch has no kernel for softplus; it is composed.
 constexpr Condition kLinearFromAfar{
     "executorch-threshold",
@@ -314,7 +330,7 @@ class ExecutorchBackend final : public KernelBackend {
   std::string_view name() const override { return "executorch"; }
 
   std::optional<OperatorRule> rule(const OpDef& op) const override {
-    if (&op == &ops::kAdaptiveMaxPool2d) return std::nullopt;
+    if (&op == &ops::kAdaptiveMaxPool2d || is_kernel_missing(op)) return std::nullopt;
     std::optional<OperatorRule> rule = portable_->rule(op);
     if (rule && &op == &ops::kSoftplus)
       rule->conditions.insert(rule->conditions.begin(), &kLinearFromAfar);
