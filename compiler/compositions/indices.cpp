@@ -32,14 +32,12 @@ Result<ValueId> wrap_negative_indices(GraphBuilder& builder, ValueId index, int6
   return builder.emit("aten.where.self", {negative, moved, index});
 }
 
-}  // namespace
-
-Result<ValueId> gather(GraphBuilder& builder, ValueId x, int64_t dim, ValueId index) {
-  const Shape shape = builder.type(x).shape, of_index = builder.type(index).shape;
+// The places of the elements that `index` names along `dim` in a contiguous tensor of that shape.
+Result<ValueId> flat_places(GraphBuilder& builder, const Shape& shape, int64_t dim, ValueId index) {
+  const Shape of_index = builder.type(index).shape;
   if (shape.size() != of_index.size())
     return builder.unsupported(
         fmt::format("indices of shape {} into {}", to_string(of_index), to_string(shape)));
-  if (shape.empty()) return x;
   const std::vector<int64_t> step = strides(shape, Layout::kContiguous);
   DTR_ASSIGN(ValueId place, times(builder, index, step[static_cast<size_t>(dim)]));
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -52,49 +50,148 @@ Result<ValueId> gather(GraphBuilder& builder, ValueId x, int64_t dim, ValueId in
     DTR_ASSIGN(const ValueId offset, builder.constant(builder.type(index).dtype, offsets, along));
     DTR_ASSIGN(place, builder.emit("aten.add.Tensor", {place, offset}));
   }
+  return place;
+}
+
+// A tensor as a table whose rows the indices of some of its dimensions name.
+struct Table {
+  Ints dims, others;  // that are indexed, that are not
+  Ints order;         // dims, then others
+  ValueId place;      // a row for each element of the broadcast indices
+  int64_t rows = 1;
+  Shape shape;  // rows, then the extents of the others
+  // Where the dimensions of the places stand among the others.
+  int64_t front = 0;
+};
+
+Result<Table> table_of(GraphBuilder& builder, const Shape& shape,
+                       const std::vector<ValueId>& indices) {
+  Table table;
+  for (size_t d = 0; d < shape.size(); ++d)
+    (d < indices.size() && indices[d].valid() ? table.dims : table.others)
+        .push_back(static_cast<int64_t>(d));
+  if (table.dims.empty() || indices.size() > shape.size())
+    return builder.unsupported(fmt::format("{} indices for {}", indices.size(), to_string(shape)));
+  // The last index counts single rows.
+  for (size_t i = table.dims.size(); i-- > 0;) {
+    const auto d = static_cast<size_t>(table.dims[i]);
+    DTR_ASSIGN(ValueId index, wrap_negative_indices(builder, indices[d], shape[d]));
+    DTR_ASSIGN(index, times(builder, index, table.rows));
+    table.rows *= shape[d];
+    if (!table.place.valid()) {
+      table.place = index;
+    } else {
+      DTR_ASSIGN(table.place, builder.emit("aten.add.Tensor", {index, table.place}));
+    }
+  }
+  table.order = table.dims;
+  table.order.insert(table.order.end(), table.others.begin(), table.others.end());
+  table.shape = {table.rows};
+  for (const int64_t d : table.others) table.shape.push_back(shape[static_cast<size_t>(d)]);
+  const bool neighbours =
+      table.dims.back() - table.dims.front() + 1 == static_cast<int64_t>(table.dims.size());
+  table.front = neighbours ? table.dims.front() : 0;
+  return table;
+}
+
+// The order that moves the first `rank` dimensions of `all` behind the `front` ones that follow.
+Ints moved_back(int64_t rank, int64_t front, int64_t all) {
+  Ints order;
+  for (int64_t d = 0; d < front; ++d) order.push_back(rank + d);
+  for (int64_t d = 0; d < rank; ++d) order.push_back(d);
+  for (int64_t d = rank + front; d < all; ++d) order.push_back(d);
+  return order;
+}
+
+Ints inverse_of(const Ints& order) {
+  Ints inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+}  // namespace
+
+Result<ValueId> gather(GraphBuilder& builder, ValueId x, int64_t dim, ValueId index) {
+  if (builder.type(x).rank() == 0) return x;
+  DTR_ASSIGN(const ValueId place, flat_places(builder, builder.type(x).shape, dim, index));
   DTR_ASSIGN(const ValueId flat, builder.view(x, {builder.type(x).elements()}));
   return builder.emit("aten.index_select", {flat, place}, {{"dim", int64_t{0}}});
 }
 
+Result<ValueId> scatter(GraphBuilder& builder, ValueId x, int64_t dim, ValueId index,
+                        ValueId values, bool accumulate) {
+  const Shape shape = builder.type(x).shape;
+  if (shape.empty())
+    return accumulate ? builder.emit("aten.add.Tensor", {x, values}) : Result<ValueId>(values);
+  DTR_ASSIGN(const ValueId place, flat_places(builder, shape, dim, index));
+  DTR_ASSIGN(const ValueId flat, builder.view(x, {builder.type(x).elements()}));
+  DTR_ASSIGN(const ValueId put,
+             builder.emit("aten.index_put", {flat, place, values}, {{"accumulate", accumulate}}));
+  return builder.view(put, shape);
+}
+
 Result<ValueId> index_by_tensors(GraphBuilder& builder, ValueId x,
                                  const std::vector<ValueId>& indices) {
-  const Shape shape = builder.type(x).shape;
-  Ints dims, others;
-  for (size_t d = 0; d < shape.size(); ++d)
-    (d < indices.size() && indices[d].valid() ? dims : others).push_back(static_cast<int64_t>(d));
-  if (dims.empty() || indices.size() > shape.size())
-    return builder.unsupported(fmt::format("{} indices for {}", indices.size(), to_string(shape)));
-  // One number a row: the last index counts single rows.
-  ValueId place;
-  int64_t rows = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    const auto d = static_cast<size_t>(dims[i]);
-    DTR_ASSIGN(ValueId index, wrap_negative_indices(builder, indices[d], shape[d]));
-    DTR_ASSIGN(index, times(builder, index, rows));
-    rows *= shape[d];
-    if (!place.valid()) {
-      place = index;
-    } else {
-      DTR_ASSIGN(place, builder.emit("aten.add.Tensor", {index, place}));
-    }
-  }
-  Ints order = dims;
-  order.insert(order.end(), others.begin(), others.end());
-  DTR_ASSIGN(ValueId table, builder.permute(x, order));
-  Shape flat{rows};
-  for (const int64_t d : others) flat.push_back(shape[static_cast<size_t>(d)]);
-  DTR_ASSIGN(table, builder.view(table, flat));
+  DTR_ASSIGN(const Table table, table_of(builder, builder.type(x).shape, indices));
+  DTR_ASSIGN(ValueId rows, builder.permute(x, table.order));
+  DTR_ASSIGN(rows, builder.view(rows, table.shape));
   DTR_ASSIGN(const ValueId picked,
-             builder.emit("aten.index_select", {table, place}, {{"dim", int64_t{0}}}));
-  const auto rank = static_cast<int64_t>(builder.type(place).rank());
-  const bool neighbours = dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size());
-  if (!neighbours || dims.front() == 0) return picked;
-  Ints back;
-  for (int64_t d = 0; d < dims.front(); ++d) back.push_back(rank + d);
-  for (int64_t d = 0; d < rank; ++d) back.push_back(d);
-  for (int64_t d = dims.front(); d < static_cast<int64_t>(others.size()); ++d)
-    back.push_back(rank + d);
-  return builder.permute(picked, back);
+             builder.emit("aten.index_select", {rows, table.place}, {{"dim", int64_t{0}}}));
+  if (table.front == 0) return picked;
+  const Type& type = builder.type(picked);
+  return builder.permute(picked, moved_back(static_cast<int64_t>(builder.type(table.place).rank()),
+                                            table.front, static_cast<int64_t>(type.rank())));
+}
+
+Result<ValueId> put_by_tensors(GraphBuilder& builder, ValueId x,
+                               const std::vector<ValueId>& indices, ValueId values,
+                               bool accumulate) {
+  const Shape shape = builder.type(x).shape;
+  DTR_ASSIGN(const Table table, table_of(builder, shape, indices));
+  const Shape places = builder.type(table.place).shape;
+  Shape rows = places;
+  rows.insert(rows.end(), table.shape.begin() + 1, table.shape.end());
+  const Ints order = moved_back(static_cast<int64_t>(places.size()), table.front,
+                                static_cast<int64_t>(rows.size()));
+  Shape named;
+  for (const int64_t d : order) named.push_back(rows[static_cast<size_t>(d)]);
+  DTR_ASSIGN(values, builder.expand(values, named));
+  DTR_ASSIGN(values, builder.permute(values, inverse_of(order)));
+  DTR_ASSIGN(ValueId whole, builder.permute(x, table.order));
+  const Shape permuted = builder.type(whole).shape;
+  DTR_ASSIGN(whole, builder.view(whole, table.shape));
+  DTR_ASSIGN(whole, builder.emit("aten.index_put", {whole, table.place, values},
+                                 {{"accumulate", accumulate}}));
+  DTR_ASSIGN(whole, builder.view(whole, permuted));
+  return builder.permute(whole, inverse_of(table.order));
+}
+
+Result<ValueId> masked_scatter(GraphBuilder& builder, ValueId x, ValueId mask, ValueId values) {
+  const Shape shape = builder.type(x).shape;
+  const int64_t count = builder.type(values).elements();
+  if (builder.type(x).elements() == 0 || count == 0) return x;
+  DTR_ASSIGN(const ValueId flat, builder.view(mask, {builder.type(mask).elements()}));
+  DTR_ASSIGN(const ValueId seen, builder.emit("aten.cumsum", {flat}, {{"dim", int64_t{0}}}));
+  DTR_ASSIGN(const ValueId one, builder.constant(DType::kInt64, {}, 1, "one"));
+  DTR_ASSIGN(ValueId place, builder.emit("aten.sub.Tensor", {seen, one}));
+  // Where nothing is taken the place may be outside.
+  DTR_ASSIGN(place, builder.emit("aten.clamp", {place},
+                                 {{"min", 0.0}, {"max", static_cast<double>(count - 1)}}));
+  DTR_ASSIGN(const ValueId list, builder.view(values, {count}));
+  DTR_ASSIGN(ValueId taken,
+             builder.emit("aten.index_select", {list, place}, {{"dim", int64_t{0}}}));
+  DTR_ASSIGN(taken, builder.view(taken, shape));
+  return builder.emit("aten.where.self", {mask, taken, x});
+}
+
+Result<ValueId> take(GraphBuilder& builder, ValueId x, const std::vector<double>& places,
+                     const Shape& shape) {
+  DTR_ASSIGN(const ValueId index, builder.constant(DType::kInt64, places));
+  DTR_ASSIGN(const ValueId flat, builder.view(x, {builder.type(x).elements()}));
+  DTR_ASSIGN(const ValueId taken,
+             builder.emit("aten.index_select", {flat, index}, {{"dim", int64_t{0}}}));
+  return builder.view(taken, shape);
 }
 
 Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t dim, bool greatest) {

@@ -16,6 +16,22 @@ Result<ValueId> gather(GraphBuilder& builder, ValueId x, int64_t dim, ValueId in
 Result<ValueId> index_by_tensors(GraphBuilder& builder, ValueId x,
                                  const std::vector<ValueId>& indices);
 
+// The inverse: x with the elements that `index` names along `dim` replaced by those of `values`,
+// which has the shape of `index` (PyTorch's scatter), or with them added. Errors: the same.
+Result<ValueId> scatter(GraphBuilder& builder, ValueId x, int64_t dim, ValueId index,
+                        ValueId values, bool accumulate);
+// x[:, a, b] = values, which broadcast to what is named; or with them added. Errors: the same.
+Result<ValueId> put_by_tensors(GraphBuilder& builder, ValueId x,
+                               const std::vector<ValueId>& indices, ValueId values,
+                               bool accumulate);
+// x, with the next of the values in order where the mask, of the same shape, is true. Errors: the
+// same.
+Result<ValueId> masked_scatter(GraphBuilder& builder, ValueId x, ValueId mask, ValueId values);
+// The elements of x, in the order in which they lie in a contiguous tensor, at these places.
+// Errors: the same.
+Result<ValueId> take(GraphBuilder& builder, ValueId x, const std::vector<double>& places,
+                     const Shape& shape);
+
 // The `count` greatest elements along `dim`, or the least, in order, and their indices. Errors:
 // more than 64.
 struct Extremes {

@@ -87,16 +87,18 @@ const Names kProducts = {"addmm",
                          "scaled_dot_product_attention"};
 const Names kPools = {"adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool1d",
                       "avg_pool2d",          "max_pool1d",          "max_pool2d"};
-const Names kReductions = {"amax", "amin", "argmax", "argmin", "logsumexp",
-                           "max",  "mean", "min",    "sum"};
+const Names kReductions = {"amax", "amin", "argmax", "argmin", "cdist", "logsumexp",
+                           "max",  "mean", "min",    "pdist",  "sum"};
 const Names kNormalizations = {"batch_norm", "group_norm", "instance_norm", "layer_norm",
                                "rms_norm"};
 const Names kSoftmaxes = {"log_softmax", "logsumexp", "scaled_dot_product_attention", "softmax"};
 const Names kResizes = {"upsample_bilinear2d", "upsample_nearest2d"};
-const Names kGathers = {"embedding", "index_select"};
+const Names kGathers = {"as_strided",   "diagonal",       "embedding",
+                        "index_select", "masked_scatter", "pdist"};
 const Names kClamps = {"clamp", "hardtanh"};
-const Names kSteps = {"logsumexp",
-                      "scaled_dot_product_attention"};  // several kernels compute one of them
+// Several kernels compute one of them.
+const Names kSteps = {"cdist", "logsumexp", "masked_scatter", "pdist",
+                      "scaled_dot_product_attention"};
 const Names kRescales = {"quantize_per_channel", "quantize_per_tensor"};
 
 // An operator of no list above: one element at a time.

@@ -302,6 +302,31 @@ bool draw_index_select(RandomGraph& graph, Draft& draft) {
   return index.valid();
 }
 
+// Rows along dimension 0. Float alone.
+bool draw_index_put(RandomGraph& graph, Draft& draft) {
+  Shape rows = graph.type(draft.operands[0]).shape;
+  if (rows.empty()) return false;
+  const int64_t extent = rows[0];
+  rows[0] = 1 + graph.dice().below(5);
+  const ValueId index = graph.indices({rows[0]}, extent);
+  if (!index.valid() || graph.type(index).shape != Shape{rows[0]}) return false;
+  draft.operands.push_back(index);
+  draft.operands.push_back(graph.value_of_shape(rows, draft.operands[0]));
+  return true;
+}
+
+// The places are known: a computed one moves to another pixel by the last bit. Float alone.
+bool draw_grid_sampler(RandomGraph& graph, Draft& draft) {
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (shape.size() != 4) return false;
+  Dice& dice = graph.dice();
+  draft.operands.push_back(graph.constant(
+      DType::kFloat32, {shape[0], 1 + dice.below(5), 1 + dice.below(5), 2}, std::nullopt));
+  for (const char* mode : {"interpolation_mode", "padding_mode"})
+    draft.attributes.set(mode, dice.below(3));
+  return true;
+}
+
 // Stand between float and int8 in every graph with floats, or make masks.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
@@ -319,7 +344,9 @@ constexpr OperandRow kRows[] = {
     {"aten.div.Tensor_mode", draw_rounded_division, "rounding_mode"},
     {"aten.expand", draw_expand, "size"},
     {"aten.flip", draw_flip, "dims"},
+    {"aten.grid_sampler_2d", draw_grid_sampler, "interpolation_mode padding_mode"},
     {"aten.group_norm", draw_group_norm, "num_groups"},
+    {"aten.index_put", draw_index_put},
     {"aten.index_select", draw_index_select, "dim"},
     {"aten.layer_norm", draw_last_norm<2>, "normalized_shape"},
     {"aten.linear", draw_linear},

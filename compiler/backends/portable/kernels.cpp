@@ -85,6 +85,14 @@ KernelCall index_select(Module&, const Graph& graph, const Op& op) {
   return {.name = "aten::index_select.out", .arguments = {x, integer(op, "dim"), index}};
 }
 
+// Upstream's kernel takes a list of indices, one for each dimension.
+KernelCall index_put(Module&, const Graph& graph, const Op& op) {
+  return {.name = "aten::index_put.out",
+          .arguments = {
+              kernel_argument(graph, op.operands[0]), std::vector<ValueId>{op.operands[1]},
+              kernel_argument(graph, op.operands[2]), op.attributes.get_or("accumulate", false)}};
+}
+
 KernelCall adaptive_max_pool2d(Module&, const Graph& graph, const Op& op) {
   const Type& type = graph.type(op.results[0]);
   return {.name = "aten::adaptive_max_pool2d.out",
@@ -214,6 +222,7 @@ constexpr SpecialRow kSpecialRows[] = {
     {&ops::kDequantize, dequantize},
     {&ops::kExpand, expand},
     {&ops::kGroupNorm, group_norm},
+    {&ops::kIndexPut, index_put},
     {&ops::kIndexSelect, index_select},
     {&ops::kLayerNorm, layer_norm},
     {&ops::kLogSoftmax, softmax},

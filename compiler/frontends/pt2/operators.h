@@ -188,5 +188,6 @@ std::vector<Operator> index_operators();
 std::vector<Operator> mask_operators();
 std::vector<Operator> quantization_operators();
 std::vector<Operator> recurrent_operators();
+std::vector<Operator> scatter_operators();
 
 }  // namespace dtr::pt2

@@ -2,7 +2,7 @@
 """Writes the cases own_*: operators and forms of them that the cases from upstream's tests do not
 hold, several outputs a case.
 
-    make_own.py            (PyTorch 2.13; one thread)
+    make_own.py [NAME …]   (PyTorch 2.13; one thread; without names all are written)
 
 A case has float.pt2, calibration.npz and expected.npz with PyTorch's float outputs; there is no
 upstream to compare with, so every output has to reach 30 dB and every operator the NPU, but for
@@ -26,6 +26,7 @@ from make_edge_cases import deflate  # noqa: E402
 from make_pt2_cases import portable  # noqa: E402
 
 SAMPLES = 2
+WANTED = sys.argv[1:]  # cases to write; all without
 
 
 class Module(torch.nn.Module):
@@ -42,6 +43,8 @@ class Module(torch.nn.Module):
 def case(name, function, *inputs, kept=(), **parts):
     """`inputs` and `parts` make a tensor or module each. What they draw depends on the case's name
     alone."""
+    if WANTED and name not in WANTED:
+        return
     torch.manual_seed(zlib.crc32(name.encode()))
     model = Module(function, **{key: make() for key, make in parts.items()}).eval()
     samples = [[make() for make in inputs] for _ in range(SAMPLES)]
@@ -407,3 +410,46 @@ case(
     lambda: torch.rand(3, 5, 7) * 1.7 - 0.85,
 )
 case("trunc", lambda m, x: (torch.trunc(x),), thirds(3, 5, 7))
+case(
+    "put",
+    lambda m, x, s, i, j, k: (
+        x.scatter(2, i, s),
+        x.scatter(2, i, 0.5),
+        x.scatter_add(2, i, s),
+        x.index_put((j,), s[0, 0, 0]),
+        torch.ops.aten.index_put(x, [None, j, None, j], s[:, :, :, 0].transpose(0, 1), True),
+        x.index_put((k,), torch.tensor(0.25)),
+        x.masked_scatter(k, s),
+        x.diagonal(1, 2, 3),
+        x[0, 0].as_strided((3, 4), (7, 2), 1),
+        torch.cdist(x, s, p=1.0),
+        F.pdist(x[0, 0]),
+    ),
+    normal(2, 3, 5, 7),
+    normal(2, 3, 5, 7),
+    lambda: torch.stack([torch.randperm(5)[:4] for _ in range(42)])
+    .view(2, 3, 7, 4)
+    .mT.contiguous(),
+    lambda: torch.tensor([1, 0, 1]),
+    lambda: torch.rand(2, 3, 5, 7) > 0.5,
+    kept=["aten.index_put", "aten.where"] * 5
+    + ["aten.add"] * 7
+    + ["aten.mul"] * 2
+    + ["aten.lt", "aten.cumsum", "aten.sub", "aten.clamp"],
+)
+case(
+    "grid",
+    lambda m, x, g: tuple(
+        F.grid_sample(x, g, mode=mode, padding_mode=padding, align_corners=align)
+        for mode, padding, align in (
+            ("bilinear", "zeros", False),
+            ("bilinear", "reflection", True),
+            ("nearest", "border", False),
+            ("bicubic", "border", True),
+            ("bicubic", "zeros", False),
+        )
+    ),
+    normal(2, 3, 5, 7),
+    normal(2, 4, 3, 2),
+    kept=["aten.grid_sampler_2d"] * 5,
+)

@@ -15,6 +15,7 @@ FOLDER = Path(__file__).resolve().parent
 # Operators whose arguments are those of another overload than the one of their name.
 OVERLOADS = {
     "aten.batch_norm": "_native_batch_norm_legit_no_training.default",
+    "aten.index_put": "index_copy.default",
     "aten.log_softmax": "log_softmax.int",
     "aten.masked_fill": "masked_fill.Scalar",
     "aten.prelu": "_prelu_kernel.default",
