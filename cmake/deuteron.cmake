@@ -27,7 +27,7 @@ target_compile_options(dtr_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # False alarms on std::string and std::variant in g++ 12.
   target_compile_options(dtr_options INTERFACE -Wno-array-bounds -Wno-maybe-uninitialized
-      -Wno-restrict -Wno-stringop-overflow)
+      -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 if(DTR_WARNINGS_AS_ERRORS)
   target_compile_options(dtr_options INTERFACE -Werror)

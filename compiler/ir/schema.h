@@ -6,10 +6,13 @@
 // Parameters in front of the bar are those of PyTorch's operator, parameters behind it exist in the
 // IR alone.
 //
-//   Tensor, Tensor?, Tensor[]                       an operand; one that may be absent; any number
-//   of operands bool, int, float, Scalar, str, int[], float[]   an attribute. With a default, or
-//   with `?` behind the type, it may be absent ScalarType?                                     an
-//   argument that is always None: neither operand nor attribute
+// clang-format off
+//   Tensor, Tensor?, Tensor[]     an operand; one that may be absent; any number of operands
+//   bool, int, float, Scalar, str, int[], float[]
+//                                 an attribute; with a default, or with `?` behind the type, it may
+//                                 be absent
+//   ScalarType?                   an argument that is always None: neither operand nor attribute
+// clang-format on
 //
 // A `*` in front of arguments that PyTorch takes by name only is allowed and changes nothing.
 #pragma once

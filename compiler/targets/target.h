@@ -73,7 +73,7 @@ struct TargetDescription {
   Cpu cpu;
   Memories memory;
   std::span<const PublishedRuns> published;
-  bool is_test;  // the machine exists in tests only
+  bool is_test;  // the machine exists in tests only: pages of the docs leave it out
 };
 
 constexpr bool has_npu(const TargetDescription& target) { return target.npu.pipelines > 0; }

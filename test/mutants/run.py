@@ -99,7 +99,10 @@ class Mutant:
             return f"{self.file} does not exist"
         count = len(self.places(path.read_text()))
         if count != 1:
-            return f"the text to find occurs {count} times in {self.file}"
+            return (
+                f"`{self.find.strip()}` occurs {count} times in {self.file}, expected once (blanks"
+                " do not count): change `find` so that it names one place"
+            )
         if self.find == self.replace:
             return "the replacement is the text itself"
         return self.stale_test()

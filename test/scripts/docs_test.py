@@ -40,5 +40,16 @@ class Places(unittest.TestCase):
         self.assertEqual(words, sorted(words))
 
 
+class Verbs(unittest.TestCase):
+    def test_every_verb_is_a_function_of_the_package(self):
+        """What `make test-python` finds too, where the package is built."""
+        verbs = re.findall(r"^DTR_VERB\((\w+)\)", (ROOT / "tools/verbs.inc").read_text(), re.M)
+        self.assertGreater(len(verbs), 10)
+        package = (ROOT / "python/deuteron/__init__.py").read_text()
+        public = re.search(r"__all__ = \[(.*?)\]", package, re.S)[1]
+        missing = [verb for verb in verbs if f'"{verb}"' not in public]
+        self.assertEqual(missing, [], "CONTRIBUTING.md, Add a verb, 4")
+
+
 if __name__ == "__main__":
     unittest.main()
