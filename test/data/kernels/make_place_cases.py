@@ -200,6 +200,7 @@ LISTS = {
     "second": [None, i],
     "two": [None, i, j],
     "apart": [i % 2, None, j],
+    "apart_behind": [None, i, None, j],
     "all": [i % 2, i, j, torch.tensor(6)],
     "ends": [None, None, j, i],
     "int32": [None, i.int()],
@@ -322,6 +323,8 @@ for value in ANY:
     case(
         f"any_13_{dtype(value)}", "any.dims_out", [sparse, [1, -1], True], sparse.any((1, 3), True)
     )
+case("any_scalar", "any.out", [x[0, 0, 0, 0], -1, False], x[0, 0, 0, 0].any(-1))
+case("prod_scalar", "prod.int_out", [x[0, 0, 0, 0], 0, False, None], x[0, 0, 0, 0].prod(0))
 case("any_nothing", "any.all_out", [torch.zeros(3)], torch.tensor(False))
 case("prod", "prod.out", [x[0, 0, 0], None], x[0, 0, 0].prod(), tolerance=ROUND)
 case("prod_3", "prod.int_out", [x, 3, False, None], x.prod(3), tolerance=ROUND)
@@ -347,6 +350,10 @@ case(
     tolerance=ROUND,
 )
 case("var_default", "var.correction_out", [far, [-1], None, False], far.var(-1), tolerance=ROUND)
+case("var_of_one", "var.out", [far[:1], [0], True, False], far[:1].var(0))
+case(
+    "var_beyond", "var.correction_out", [far, [0], 3, True], far.var(0, correction=3, keepdim=True)
+)
 case(
     "var_mean",
     "var_mean.correction_out",
@@ -367,7 +374,7 @@ for value in ANY[:5]:
             [signed, by],
             function(signed, by),
         )
-        for number in (0, 3, 8, 31, 40):
+        for number in (0, 3, 8, 31, 40) + (() if value.dtype == torch.uint8 else (-1,)):
             case(
                 f"shift_{word}_{number}_{dtype(value)}",
                 f"bitwise_{word}_shift.Tensor_Scalar_out",
@@ -424,6 +431,14 @@ for mode in range(3):
                 out,
                 tolerance=ROUND,
             )
+flat = torch.ops.aten.grid_sampler_2d(x[:, :, :1], grid, 0, 2, True)
+case(
+    "grid_flat",
+    "grid_sampler_2d.out",
+    [x[:, :, :1].contiguous(), grid, 0, 2, True],
+    flat,
+    tolerance=ROUND,
+)
 for size in ((3, 4), (5, 3), (9, 11), (1, 1)):
     for align in (True, False):
         out = torch.ops.aten._upsample_bilinear2d_aa(x, size, align)

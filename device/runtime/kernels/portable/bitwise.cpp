@@ -51,7 +51,7 @@ Error shift_by_number(std::span<Value* const> values, Function f) {
   if (out.dtype == ScalarType::kBool) return Error::kKernelDtype;
   const int64_t bits = bits_of(out.dtype);
   const int64_t by = std::min(std::max(saturated(number), int64_t{-1}), bits);
-  return map_integers(in, in, out, {f, by < 0 ? bits : by});
+  return map_integers(in, in, out, {f, by});
 }
 
 int64_t shift_left(int64_t x, int64_t by, int64_t bits) {
