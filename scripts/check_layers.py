@@ -27,6 +27,9 @@ ROOMS = {
     "compiler/ops": "device/numerics compiler/support compiler/ir",
     "compiler/compositions": "compiler/support compiler/ir compiler/ops",
     "compiler/executors": "compiler/support compiler/ir compiler/ops",
+    "compiler/frontends/onnx": (
+        "device/numerics compiler/support compiler/ir compiler/ops compiler/compositions"
+    ),
     "compiler/frontends/pt2": (
         "device/numerics compiler/support compiler/ir compiler/ops compiler/compositions"
     ),

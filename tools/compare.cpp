@@ -27,8 +27,9 @@ const CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
   CLI::App* verb = app.add_subcommand("compare",
                                       "How far B is from A: results (.npz, .npy), programs or "
                                       "models; exit code 1 if what is asked for does not hold");
-  verb->add_option("A", o.expected,
-                   "What is expected: results, a program (.pte), or a model (.pt2, .tflite, .ir)")
+  verb->add_option(
+          "A", o.expected,
+          "What is expected: results, a program (.pte), or a model (.pt2, .tflite, .onnx, .ir)")
       ->required();
   verb->add_option("B", o.actual, "What is held against it")->required();
   verb->add_option("--data", o.data, "Samples to run programs and models on (.npz, .npy)");

@@ -156,7 +156,7 @@ void add_pass_options(CLI::App* verb, CompileOptions& o) {
 const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
   CLI::App* verb = app.add_subcommand(
       "compile", "Compile a model for a target: quantize, place, schedule, check, write a .pte");
-  verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, or IR text (.ir)")
+  verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, .onnx, or IR text (.ir)")
       ->required();
   verb->add_option("-o,--output", o.output,
                    "Program to write; default: the model's name with .pte");

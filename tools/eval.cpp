@@ -29,8 +29,9 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
       ->required();
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--labels", o.labels, "Array of class numbers")->capture_default_str();
-  verb->add_option("--against", o.against,
-                   "Float model to run on the same data (.pt2, .tflite) instead of float_output");
+  verb->add_option(
+      "--against", o.against,
+      "Float model to run on the same data (.pt2, .tflite, .onnx) instead of float_output");
   verb->add_option("--json", o.json, "Write the figures as JSON");
   add_threads(verb, o.threads);
   example(verb, "deuteron eval digits.pte --data models/digits_cnn/test.npz");

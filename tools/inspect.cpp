@@ -12,7 +12,8 @@ struct InspectOptions {
 
 const CLI::App* add_inspect(CLI::App& app, InspectOptions& o) {
   CLI::App* verb = app.add_subcommand("inspect", "Show a model, a program or data as text");
-  verb->add_option("FILE", o.file, ".pt2, .tflite, .pte, .ptd, .etdump, .npz, .npy")->required();
+  verb->add_option("FILE", o.file, ".pt2, .tflite, .onnx, .pte, .ptd, .etdump, .npz, .npy")
+      ->required();
   example(verb, "deuteron inspect digits.pte");
   return verb;
 }

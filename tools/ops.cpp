@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/frontends/onnx/onnx.h"
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ops/ops.h"
 #include "compiler/recipes/recipe.h"
@@ -20,12 +21,14 @@ std::string joined(std::span<const std::string_view> words) {
 struct OpsOptions {
   bool markdown = false;
   bool tflite = false;
+  bool onnx = false;
 };
 
 const CLI::App* add_ops(CLI::App& app, OpsOptions& o) {
   CLI::App* verb = app.add_subcommand("ops", "List the operators");
   verb->add_flag("--markdown", o.markdown, "As a page of the documentation");
   verb->add_flag("--tflite", o.tflite, "Those of .tflite files, and which of them are read");
+  verb->add_flag("--onnx", o.onnx, "Those of .onnx files, and which of them are read");
   example(verb, "deuteron ops");
   return verb;
 }
@@ -102,9 +105,25 @@ void print_tflite(bool markdown) {
   }
 }
 
+void print_onnx(bool markdown) {
+  if (markdown) print("| operator | read | what it needs that is not here |\n|---|---|---|\n");
+  for (const auto& [domain, name, read, needs] : onnx::operators_of_format()) {
+    const std::string full = fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", name);
+    if (markdown) {
+      print("| `{}` | {} | {} |\n", full, read ? "yes" : "no", needs);
+    } else {
+      print("{:<38} {}{}{}\n", full, read ? "read" : "refused", needs.empty() ? "" : ": ", needs);
+    }
+  }
+}
+
 Result<void> run_ops(const CommonOptions&, const OpsOptions& options) {
   if (options.tflite) {
     print_tflite(options.markdown);
+    return {};
+  }
+  if (options.onnx) {
+    print_onnx(options.markdown);
     return {};
   }
   if (options.markdown)

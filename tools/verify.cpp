@@ -23,7 +23,7 @@ const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
       "verify", "Compare a program with its model layer by layer; exit code 1 if a layer is bad");
   verb->add_option("PROGRAM", o.program, "Program (.pte) with debug map")->required();
   add_tensor_files(verb, o.tensor_files);
-  verb->add_option("--against", o.against, "Model it was compiled from (.pt2, .tflite, .ir)")
+  verb->add_option("--against", o.against, "Model it was compiled from (.pt2, .tflite, .onnx, .ir)")
       ->required();
   verb->add_option("--data", o.data, "Samples (.npz, .npy)")->required();
   verb->add_option("--samples", o.samples, "Number of samples to compare on")

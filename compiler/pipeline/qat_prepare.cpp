@@ -527,10 +527,9 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
 }
 
 Result<void> check_trainable(FileKind kind, const std::string& file) {
-  if (kind != FileKind::kTflite && kind != FileKind::kText) return {};
+  if (kind != FileKind::kTflite && kind != FileKind::kOnnx && kind != FileKind::kText) return {};
   return fail(DiagnosticId::kQatNotExport,
-              fmt::format("the model is {}; only PyTorch can train it",
-                          kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
+              fmt::format("the model is {}; only PyTorch can train it", name_of(kind)),
               "give the export of a float PyTorch model (torch.export.save)", {.file = file});
 }
 

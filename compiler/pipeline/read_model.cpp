@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "compiler/frontends/onnx/onnx.h"
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ir/parser.h"
@@ -53,11 +54,25 @@ tl::unexpected<Diagnostic> not_a_model(FileKind kind, const std::string& name) {
     return fail(DiagnosticId::kModelUnknown, "the file is a compiled program (.pte), not a model",
                 "give the model that it was compiled from", {.file = name});
   return fail(DiagnosticId::kModelUnknown,
-              "the file is neither a .pt2 archive, nor a .tflite model, nor IR text",
-              "export the model with torch.export.save, or convert it to .tflite", {.file = name});
+              "the file is neither a .pt2 archive, nor a .tflite or .onnx model, nor IR text",
+              "export the model with torch.export.save, or convert it to .tflite or .onnx",
+              {.file = name});
 }
 
 }  // namespace
+
+std::string_view name_of(FileKind kind) {
+  switch (kind) {
+    case FileKind::kPt2:
+      return "a .pt2 archive";
+    case FileKind::kTflite:
+      return "a .tflite file";
+    case FileKind::kOnnx:
+      return "an .onnx file";
+    default:
+      return "IR text";
+  }
+}
 
 FileKind kind_of(std::span<const std::byte> bytes) {
   bytes = bytes.first(std::min(bytes.size(), kHeadBytes));
@@ -69,6 +84,7 @@ FileKind kind_of(std::span<const std::byte> bytes) {
   if (starts_with(bytes, 0, "DTRP")) return FileKind::kRecords;
   if (starts_with(bytes, 4, "FT0")) return FileKind::kTensorFile;
   if (starts_with(bytes, 0, "\x93NUMPY")) return FileKind::kArrays;
+  if (onnx::looks_like_onnx(bytes)) return FileKind::kOnnx;
   return is_text(bytes) ? FileKind::kText : FileKind::kUnknown;
 }
 
@@ -86,6 +102,11 @@ Result<Module> read_model(const std::string& path) {
 Result<Module> read_model(FileContents file, FileKind kind, const std::string& path) {
   if (kind == FileKind::kPt2) return pt2::read_pt2(std::move(file), path);
   if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path);
+  if (kind == FileKind::kOnnx) {
+    DTR_ASSIGN(onnx::Import import, onnx::import_onnx(file.bytes(), path));
+    import.module.constants.keep(std::move(file));
+    return std::move(import.module);
+  }
   if (kind != FileKind::kText) return not_a_model(kind, path);
   DTR_ASSIGN(Module module, parse_text(file.bytes(), path));
   module.constants.keep(std::move(file));
@@ -96,6 +117,10 @@ Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind, cons
                            std::span<const DetachedBytes> detached) {
   if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name, {}, detached);
   if (kind == FileKind::kText) return parse_text(bytes, name);
+  if (kind == FileKind::kOnnx) {
+    DTR_ASSIGN(onnx::Import import, onnx::import_onnx(bytes, name));
+    return std::move(import.module);
+  }
   if (kind != FileKind::kTflite) return not_a_model(kind, name);
   DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name));
   return std::move(import.module);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "compiler/ir/graph.h"
 #include "compiler/support/detached_bytes.h"
@@ -16,6 +17,7 @@ enum class FileKind : uint8_t {
   kUnknown,
   kPt2,
   kTflite,
+  kOnnx,
   kProgram,
   kTensorFile,
   kTrace,
@@ -30,8 +32,11 @@ FileKind kind_of(std::span<const std::byte> bytes);
 // The kind of the file at `path`. Error: kFileNotFound.
 Result<FileKind> file_kind(const std::string& path);
 
-// Reads a .pt2 (zip), a .tflite (identifier TFL3) or IR text. Errors: kModelUnknown, kFileNotFound,
-// and those of the importer.
+// What a model of that kind is called in messages: "a .tflite file".
+std::string_view name_of(FileKind kind);
+
+// Reads a .pt2 (zip), a .tflite (identifier TFL3), an .onnx (its first fields) or IR text. Errors:
+// kModelUnknown, kFileNotFound, and those of the importer.
 Result<Module> read_model(const std::string& path);
 // The same for a file in memory. The module owns the file, whose constants are not copied. Errors:
 // kModelUnknown, and those of the importer.

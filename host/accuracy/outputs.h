@@ -22,8 +22,9 @@ struct Output {
 };
 
 struct OutputSource {
-  std::string path;  // .npz or .npy: stored outputs; .pte, .pt2, .tflite or .ir: run on `data`
-  std::string data;  // .npz or .npy; empty: none
+  std::string
+      path;  // .npz or .npy: stored outputs; .pte, .pt2, .tflite, .onnx or .ir: run on `data`
+  std::string data;                            // .npz or .npy; empty: none
   std::vector<std::string> tensor_files = {};  // .ptd: constants outside of a program
   size_t samples = 0;                          // at most; 0: all
   // In memory instead, `path` and `data` are then names for messages: a program or a model, with

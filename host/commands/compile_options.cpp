@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/frontends/onnx/onnx.h"
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
@@ -94,12 +95,12 @@ Result<void> check_constants_are_placed(const CompileOptions& options,
 // What ExecuTorch's Inspector shows of a run are nodes of a graph of PyTorch: other models have
 // none.
 Result<void> check_has_torch_graph(const CompileOptions& options, FileKind kind) {
-  if (kind == FileKind::kTflite || kind == FileKind::kText)
-    return fail(DiagnosticId::kModelUnknown,
-                fmt::format("--etrecord needs a graph of PyTorch and the model is {}",
-                            kind == FileKind::kTflite ? "a .tflite file" : "IR text"),
-                "see its profile with `deuteron profile --program`, or give a .pt2",
-                {.file = options.model});
+  if (kind != FileKind::kPt2)
+    return fail(
+        DiagnosticId::kModelUnknown,
+        fmt::format("--etrecord needs a graph of PyTorch and the model is {}", name_of(kind)),
+        "see its profile with `deuteron profile --program`, or give a .pt2",
+        {.file = options.model});
   if (!options.debug_map)
     return fail(DiagnosticId::kNoDebugMap,
                 "a record says what the debug map says and --no-debug-map leaves that out",
@@ -273,6 +274,9 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   settings.on_read = [&](const Compilation& model) {
     if (model.kind == FileKind::kTflite)
       for (const Diagnostic& note : tflite::notes_on_tflite(model.model_bytes, model.module.file))
+        print(watch, note);
+    if (model.kind == FileKind::kOnnx)
+      for (const Diagnostic& note : onnx::notes_on_onnx(model.model_bytes, model.module.file))
         print(watch, note);
     return check_read(options, model);
   };

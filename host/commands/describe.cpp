@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/backends/neutron_ir/payload.h"
+#include "compiler/frontends/onnx/onnx.h"
 #include "compiler/frontends/pt2/describe.h"
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ir/npz.h"
@@ -90,6 +91,9 @@ Result<std::string> describe_file(const std::string& path) {
     case FileKind::kTflite:
       text = tflite::describe_tflite(path);
       break;
+    case FileKind::kOnnx:
+      text = onnx::describe_onnx(path);
+      break;
     case FileKind::kProgram: {
       DTR_ASSIGN(const PteFile pte_file, PteFile::open(path));
       text = describe(pte_file);
@@ -119,7 +123,8 @@ Result<std::string> describe_file(const std::string& path) {
     case FileKind::kUnknown:
       text = fail(DiagnosticId::kModelUnknown,
                   "the file is none of the kinds that Deuteron reads or writes",
-                  "give a .pt2, .tflite, .pte, .ptd, .etdump, .npz or .npy file", {.file = path});
+                  "give a .pt2, .tflite, .onnx, .pte, .ptd, .etdump, .npz or .npy file",
+                  {.file = path});
   }
   return text;
 }

@@ -88,7 +88,7 @@ def compile(
 ) -> Program:
     """Compiles a model for a target: quantizes, places, schedules, checks.
 
-    model: an ExportedProgram of ``torch.export.export``, the path of a .pt2, .tflite or .ir file,
+    model: an ExportedProgram of ``torch.export.export``, the path of a .pt2, .tflite, .onnx or .ir file,
         or the bytes of one.
     calibration: real inputs, from which a float model gets its quantization ranges. The path of an
         .npz or .npy; an array or tensor; a dict of them by input; or an iterable of batches, such
@@ -459,7 +459,7 @@ def explain(program: Any, op: str = "", *, most: int = 5, tensors: Any = None) -
 
 
 def inspect(file: Any) -> str:
-    """A model, a program or data as text: a path (.pt2, .tflite, .pte, .ptd, .etdump, .npz)."""
+    """A model, a program or data as text: a path (.pt2, .tflite, .onnx, .pte, .ptd, .etdump, .npz)."""
     if isinstance(file, Program):
         return file.inspect()
     if not is_path(file):

@@ -110,7 +110,7 @@ def model_source(model: object, whole: bool = True) -> Source:
     raise fail(
         "python-model",
         f"a model cannot be made of {type(model).__name__}",
-        "give an ExportedProgram, the path of a .pt2 or .tflite file, or its bytes",
+        "give an ExportedProgram, the path of a .pt2, .tflite or .onnx file, or its bytes",
     )
 
 

@@ -1,0 +1,49 @@
+// Reads ONNX models (.onnx): float, with quantize and dequantize operators (QDQ), or with quantized
+// operators (QOperator).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/support/file_contents.h"
+#include "compiler/support/result.h"
+
+namespace dtr::onnx {
+
+// An imported model. Shapes, inputs and outputs are those of the file, contiguous.
+struct Import {
+  Module module;
+  std::vector<Diagnostic> notes;  // what is read in another form than the file has it
+};
+
+// Reads a model. External data are read from files in the folder of `path`. Errors: file-not-found
+// and ids onnx-*, each with the tensor or node at fault.
+Result<Module> read_onnx(const std::string& path);
+// The same for a file in memory, of which nothing is kept; `path` names it in messages, and its
+// folder holds external data. Errors: ids onnx-*.
+Result<Import> import_onnx(std::span<const std::byte> bytes, const std::string& path);
+// The notes of an import alone, none if the file is refused.
+std::vector<Diagnostic> notes_on_onnx(std::span<const std::byte> bytes, const std::string& path);
+
+// True if a file that begins with these bytes may be an ONNX model. The format has no identifier:
+// the first field is the format's version, and a known field follows it.
+bool looks_like_onnx(std::span<const std::byte> head);
+
+// The operators of the format, whether they are read, and what the others need that is not here.
+struct OperatorSupport {
+  std::string_view domain;  // "" for ai.onnx
+  std::string_view name;
+  bool read;
+  std::string_view needs;
+};
+std::vector<OperatorSupport> operators_of_format();
+
+// Describes the file as text: inputs, outputs, nodes, stored tensors; also for models with
+// unsupported operators. Errors: file-not-found, onnx-invalid.
+Result<std::string> describe_onnx(const std::string& path);
+
+}  // namespace dtr::onnx

@@ -1,0 +1,384 @@
+// What the .onnx reader refuses, and what it reads beside plain nodes: stored forms of tensors,
+// functions, external data.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/executors/executor.h"
+#include "compiler/frontends/onnx/onnx.h"
+#include "compiler/frontends/onnx/tensors.h"
+#include "compiler/support/temporary_folder.h"
+
+namespace dtr {
+namespace {
+
+using onnx::pb::GraphProto;
+using onnx::pb::ModelProto;
+using onnx::pb::NodeProto;
+using onnx::pb::TensorProto;
+using onnx::pb::ValueInfoProto;
+
+ModelProto empty_model(int64_t version = 18) {
+  ModelProto model;
+  model.set_ir_version(9);
+  model.add_opset_import()->set_version(version);
+  model.mutable_graph()->set_name("g");
+  return model;
+}
+
+void add_value(ValueInfoProto& value, const std::string& name, const Shape& shape,
+               int32_t type = onnx::kFloat) {
+  value.set_name(name);
+  auto& tensor = *value.mutable_type()->mutable_tensor_type();
+  tensor.set_elem_type(type);
+  tensor.mutable_shape();
+  for (const int64_t extent : shape) tensor.mutable_shape()->add_dim()->set_dim_value(extent);
+}
+
+NodeProto& add_node(ModelProto& model, const std::string& op,
+                    const std::vector<std::string>& inputs, const std::string& output) {
+  NodeProto& node = *model.mutable_graph()->add_node();
+  node.set_op_type(op);
+  node.set_name("node_" + output);
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(output);
+  return node;
+}
+
+TensorProto& add_stored(ModelProto& model, const std::string& name, const Shape& shape,
+                        int32_t type = onnx::kFloat) {
+  TensorProto& tensor = *model.mutable_graph()->add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(type);
+  for (const int64_t extent : shape) tensor.add_dims(extent);
+  return tensor;
+}
+
+// x of shape 2x3 → op → y.
+ModelProto one_node(const std::string& op) {
+  ModelProto model = empty_model();
+  add_value(*model.mutable_graph()->add_input(), "x", {2, 3});
+  add_node(model, op, {"x"}, "y");
+  model.mutable_graph()->add_output()->set_name("y");
+  return model;
+}
+
+// x → x + stored tensor → y.
+ModelProto sum_with_stored(TensorProto*& tensor, int32_t type = onnx::kFloat) {
+  ModelProto model = empty_model();
+  add_value(*model.mutable_graph()->add_input(), "x", {3}, type);
+  tensor = &add_stored(model, "c", {3}, type);
+  add_node(model, "Add", {"x", "c"}, "y");
+  model.mutable_graph()->add_output()->set_name("y");
+  return model;
+}
+
+Result<onnx::Import> import_model(const ModelProto& model, const std::string& path = "m.onnx") {
+  const std::string bytes = model.SerializeAsString();
+  return onnx::import_onnx(std::as_bytes(std::span(bytes)), path);
+}
+
+void expect_refused(const ModelProto& model, DiagnosticId id, const std::string& part) {
+  const auto import = import_model(model);
+  ASSERT_FALSE(import.has_value()) << part;
+  EXPECT_EQ(import.error().id, id) << to_text(import.error());
+  EXPECT_NE(to_text(import.error()).find(part), std::string::npos) << to_text(import.error());
+  EXPECT_FALSE(import.error().fix.empty()) << to_text(import.error());
+}
+
+std::vector<float> run(const ModelProto& model, std::vector<float> x,
+                       const std::string& path = "m.onnx") {
+  const auto import = import_model(model, path);
+  if (!import) {
+    ADD_FAILURE() << to_text(import.error());
+    return {};
+  }
+  const Graph& graph = import->module.forward();
+  const auto executor = make_reference_executor(import->module, graph);
+  const TensorView view{DType::kFloat32, graph.type(graph.inputs()[0]).shape,
+                        reinterpret_cast<std::byte*>(x.data())};
+  const auto outputs = executor->run(std::span(&view, 1));
+  if (!outputs) {
+    ADD_FAILURE() << to_text(outputs.error());
+    return {};
+  }
+  const auto y = (*outputs)[0].values<float>();
+  return {y.begin(), y.end()};
+}
+
+TEST(OnnxErrors, DamagedFiles) {
+  const std::string text = "no model";
+  const auto import = onnx::import_onnx(std::as_bytes(std::span(text)), "m.onnx");
+  ASSERT_FALSE(import.has_value());
+  EXPECT_EQ(import.error().id, DiagnosticId::kOnnxInvalid);
+  EXPECT_EQ(import.error().place.file, "m.onnx");
+  std::string bytes = one_node("Relu").SerializeAsString();
+  bytes.resize(bytes.size() - 3);
+  EXPECT_FALSE(onnx::import_onnx(std::as_bytes(std::span(bytes)), "m.onnx").has_value());
+}
+
+TEST(OnnxErrors, GraphsThatContradictThemselves) {
+  ModelProto model = one_node("Relu");
+  model.mutable_graph()->mutable_node(0)->set_input(0, "nothing");
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "it reads `nothing`");
+  model = one_node("Relu");
+  model.mutable_graph()->mutable_output(0)->set_name("z");
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "`z`");
+  model = one_node("Relu");
+  add_node(model, "Neg", {"x"}, "y");
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "made by another node too");
+  model = one_node("Relu");
+  model.mutable_graph()->mutable_node(0)->add_input("x");
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "it has 2 inputs");
+  model = one_node("Softmax");
+  auto& axis = *model.mutable_graph()->mutable_node(0)->add_attribute();
+  axis.set_name("axis");
+  axis.set_type(2);
+  axis.set_i(5);
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "axis 5 is out of range for rank 2");
+}
+
+TEST(OnnxErrors, OperatorsAreNamedTogether) {
+  ModelProto model = one_node("NonMaxSuppression");
+  add_node(model, "RandomNormalLike", {"y"}, "z");
+  add_node(model, "Fancy", {"z"}, "w").set_domain("my.domain");
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedOperator,
+                 "NonMaxSuppression (a shape that depends on the data) (1×), RandomNormalLike "
+                 "(random numbers) (1×), my.domain.Fancy (a definition that the file does not "
+                 "hold) (1×)");
+}
+
+TEST(OnnxErrors, OptionsAndVersions) {
+  ModelProto model = one_node("Relu");
+  auto& extra = *model.mutable_graph()->mutable_node(0)->add_attribute();
+  extra.set_name("speed");
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedOption, "attribute `speed`");
+  model = one_node("Relu");
+  model.mutable_opset_import(0)->set_version(3);
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedOption, "version (opset) 3");
+  model = one_node("Dropout");
+  add_value(*model.mutable_graph()->add_input(), "to", {2}, onnx::kInt64);
+  model.mutable_graph()->mutable_node(0)->set_op_type("Reshape");
+  model.mutable_graph()->mutable_node(0)->add_input("to");
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedOption,
+                 "`to` depends on an input of the model");
+}
+
+TEST(OnnxErrors, TypesThatDoNotFit) {
+  ModelProto model = one_node("Relu");
+  model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      onnx::kComplex64);
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedDtype, "COMPLEX64");
+  model = one_node("Relu");
+  model.mutable_graph()->mutable_input(0)->mutable_type()->clear_tensor_type();
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedDtype, "no tensor");
+  TensorProto* tensor = nullptr;
+  model = sum_with_stored(tensor);
+  tensor->set_data_type(onnx::kString);
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedDtype, "STRING");
+}
+
+TEST(OnnxErrors, OpenDimensions) {
+  ModelProto model = one_node("Relu");
+  auto& shape = *model.mutable_graph()
+                     ->mutable_input(0)
+                     ->mutable_type()
+                     ->mutable_tensor_type()
+                     ->mutable_shape();
+  shape.mutable_dim(0)->clear_dim_value();
+  shape.mutable_dim(0)->set_dim_param("batch");
+  const auto import = import_model(model);
+  ASSERT_TRUE(import.has_value());
+  EXPECT_EQ(import->module.forward().type(import->module.forward().inputs()[0]).shape,
+            (Shape{1, 3}));
+  ASSERT_EQ(import->notes.size(), 1u);
+  EXPECT_EQ(import->notes[0].id, DiagnosticId::kOnnxUnsupportedShape);
+  shape.mutable_dim(1)->clear_dim_value();
+  shape.mutable_dim(1)->set_dim_param("length");
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedShape, "length (dimension 1)");
+}
+
+TEST(OnnxErrors, SizesThatNoTensorHas) {
+  TensorProto* tensor = nullptr;
+  ModelProto model = sum_with_stored(tensor);
+  tensor->set_dims(0, int64_t{1} << 62);
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "a stored tensor has shape");
+  tensor->set_dims(0, -3);
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "a stored tensor has shape");
+  tensor->set_dims(0, 3);
+  tensor->set_raw_data("abc");
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "3 bytes for 3 elements of FLOAT");
+}
+
+// Every form in which the format stores the numbers 1, 2, 3.
+TEST(OnnxTensors, StoredForms) {
+  TensorProto* tensor = nullptr;
+  const std::vector<float> x{10, 20, 30}, y{11, 22, 33};
+  ModelProto model = sum_with_stored(tensor);
+  for (const float value : {1.0F, 2.0F, 3.0F}) tensor->add_float_data(value);
+  EXPECT_EQ(run(model, x), y);
+  tensor->clear_float_data();
+  tensor->set_raw_data(std::string("\0\0\x80?\0\0\0@\0\0@@", 12));
+  EXPECT_EQ(run(model, x), y);
+  tensor->clear_raw_data();
+  tensor->set_data_type(onnx::kDouble);
+  for (const double value : {1.0, 2.0, 3.0}) tensor->add_double_data(value);
+  EXPECT_EQ(run(model, x), y);
+  tensor->clear_double_data();
+  tensor->set_data_type(onnx::kFloat16);
+  for (const int32_t bits : {0x3c00, 0x4000, 0x4200}) tensor->add_int32_data(bits);
+  EXPECT_EQ(run(model, x), y);
+  tensor->clear_int32_data();
+  tensor->set_data_type(onnx::kBfloat16);
+  for (const int32_t bits : {0x3f80, 0x4000, 0x4040}) tensor->add_int32_data(bits);
+  EXPECT_EQ(run(model, x), y);
+}
+
+TEST(OnnxTensors, SparseTensorsAreMadeDense) {
+  TensorProto* tensor = nullptr;
+  ModelProto model = sum_with_stored(tensor);
+  auto& sparse = *model.mutable_graph()->add_sparse_initializer();
+  model.mutable_graph()->clear_initializer();
+  sparse.add_dims(3);
+  TensorProto& values = *sparse.mutable_values();
+  values.set_name("c");
+  values.set_data_type(onnx::kFloat);
+  values.add_dims(1);
+  values.add_float_data(7);
+  TensorProto& indices = *sparse.mutable_indices();
+  indices.set_data_type(onnx::kInt64);
+  indices.add_dims(1);
+  indices.add_int64_data(2);
+  EXPECT_EQ(run(model, {1, 2, 3}), (std::vector<float>{1, 2, 10}));
+  indices.set_int64_data(0, 3);
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "index 3 of 3 elements");
+}
+
+TEST(OnnxTensors, ExternalDataStaysInTheFolder) {
+  const auto folder = TemporaryFolder::create();
+  ASSERT_TRUE(folder.has_value());
+  const std::filesystem::path inner = std::filesystem::path(folder->path()) / "model";
+  std::filesystem::create_directories(inner);
+  const float numbers[] = {9, 1, 2, 3};
+  for (const auto& place : {inner / "weights.bin", inner.parent_path() / "secret.bin"})
+    std::ofstream(place, std::ios::binary)
+        .write(reinterpret_cast<const char*>(numbers), sizeof numbers);
+  TensorProto* tensor = nullptr;
+  ModelProto model = sum_with_stored(tensor);
+  tensor->set_data_location(1);
+  const auto entry = [&](const std::string& key, const std::string& value) {
+    auto& made = *tensor->add_external_data();
+    made.set_key(key);
+    made.set_value(value);
+  };
+  entry("location", "weights.bin");
+  entry("offset", "4");
+  entry("length", "12");
+  const std::string path = (inner / "m.onnx").string();
+  EXPECT_EQ(run(model, {10, 20, 30}, path), (std::vector<float>{11, 22, 33}));
+  const auto refused = [&](size_t at, const std::string& value, const std::string& part) {
+    const std::string before = tensor->external_data(static_cast<int>(at)).value();
+    tensor->mutable_external_data(static_cast<int>(at))->set_value(value);
+    const auto import = import_model(model, path);
+    ASSERT_FALSE(import.has_value()) << value;
+    EXPECT_EQ(import.error().id, DiagnosticId::kOnnxExternalData);
+    EXPECT_NE(import.error().reason.find(part), std::string::npos) << to_text(import.error());
+    tensor->mutable_external_data(static_cast<int>(at))->set_value(before);
+  };
+  refused(0, "../secret.bin", "outside of the model's folder");
+  refused(0, "/etc/passwd", "outside of the model's folder");
+  refused(0, "none.bin", "which is not there");
+  refused(1, "8", "end behind the 16 bytes");
+  refused(1, "18446744073709551615", "end behind the 16 bytes");
+  refused(2, "many", "no number");
+  std::filesystem::create_symlink("../secret.bin", inner / "link.bin");
+  refused(0, "link.bin", "outside of the model's folder");
+}
+
+// y = Twice(x), which is defined as x + x, with an attribute that the body refers to.
+ModelProto with_function() {
+  ModelProto model = one_node("Twice");
+  model.mutable_graph()->mutable_node(0)->set_domain("mine");
+  auto& factor = *model.mutable_graph()->mutable_node(0)->add_attribute();
+  factor.set_name("slope");
+  factor.set_type(1);
+  factor.set_f(0.5F);
+  auto& function = *model.add_functions();
+  function.set_name("Twice");
+  function.set_domain("mine");
+  function.add_input("a");
+  function.add_output("c");
+  function.add_attribute("slope");
+  function.add_opset_import()->set_version(18);
+  NodeProto& sum = *function.add_node();
+  sum.set_op_type("Add");
+  sum.add_input("a");
+  sum.add_input("a");
+  sum.add_output("b");
+  NodeProto& leaky = *function.add_node();
+  leaky.set_op_type("LeakyRelu");
+  leaky.add_input("b");
+  leaky.add_output("c");
+  auto& alpha = *leaky.add_attribute();
+  alpha.set_name("alpha");
+  alpha.set_type(1);
+  alpha.set_ref_attr_name("slope");
+  return model;
+}
+
+TEST(OnnxFunctions, AreBuiltInPlace) {
+  EXPECT_EQ(run(with_function(), {1, 2, 3, -1, -2, -3}), (std::vector<float>{2, 4, 6, -1, -2, -3}));
+}
+
+TEST(OnnxFunctions, CyclesAndRepetitionsEnd) {
+  ModelProto model = with_function();
+  NodeProto& node = *model.mutable_functions(0)->mutable_node(0);
+  node.set_op_type("Twice");
+  node.set_domain("mine");
+  node.mutable_input()->RemoveLast();
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "too deeply, or themselves");
+
+  // Each function calls the next one twice: 2^30 nodes.
+  model = one_node("F0");
+  model.mutable_graph()->mutable_node(0)->set_domain("mine");
+  for (int i = 0; i < 30; ++i) {
+    auto& function = *model.add_functions();
+    function.set_name("F" + std::to_string(i));
+    function.set_domain("mine");
+    function.add_input("a");
+    function.add_output("c");
+    function.add_opset_import()->set_version(18);
+    for (const auto& [from, to] : {std::pair("a", "b"), std::pair("b", "c")}) {
+      NodeProto& call = *function.add_node();
+      call.set_op_type(i == 29 ? "Identity" : "F" + std::to_string(i + 1));
+      if (i != 29) call.set_domain("mine");
+      call.add_input(from);
+      call.add_output(to);
+    }
+  }
+  expect_refused(model, DiagnosticId::kOnnxUnsupportedOption, "make more than");
+}
+
+TEST(OnnxOpset, SoftmaxOfOldVersionsJoinsDimensions) {
+  ModelProto model = one_node("Softmax");
+  model.mutable_opset_import(0)->set_version(12);
+  auto& axis = *model.mutable_graph()->mutable_node(0)->add_attribute();
+  axis.set_name("axis");
+  axis.set_type(2);
+  axis.set_i(0);
+  const std::vector<float> y = run(model, {0, 0, 0, 0, 0, 0});
+  ASSERT_EQ(y.size(), 6u);
+  EXPECT_FLOAT_EQ(y[0], 1.0F / 6);
+}
+
+TEST(OnnxKind, IsSeenInTheFirstFields) {
+  const std::string bytes = one_node("Relu").SerializeAsString();
+  EXPECT_TRUE(onnx::looks_like_onnx(std::as_bytes(std::span(bytes))));
+  for (const std::string& other : {std::string(), std::string("\x08"), std::string("\x08\x09\xff"),
+                                   std::string("PK\3\4"), std::string("module {")})
+    EXPECT_FALSE(onnx::looks_like_onnx(std::as_bytes(std::span(other))));
+}
+
+}  // namespace
+}  // namespace dtr
