@@ -360,6 +360,28 @@ TEST(OnnxFunctions, CyclesAndRepetitionsEnd) {
   expect_refused(model, DiagnosticId::kOnnxUnsupportedOption, "make more than");
 }
 
+// torch.onnx writes the open end of a slice as the greatest integer.
+TEST(OnnxConstants, HoldAnyInteger) {
+  ModelProto model = one_node("Relu");
+  NodeProto& slice = *model.mutable_graph()->mutable_node(0);
+  slice.set_op_type("Slice");
+  for (const char* const name : {"start", "end", "axis"}) slice.add_input(name);
+  const auto constant = [&](const std::string& name, int64_t value) {
+    NodeProto& node = add_node(model, "Constant", {}, name);
+    auto& values = *node.add_attribute();
+    values.set_name("value_ints");
+    values.set_type(7);
+    values.add_ints(value);
+  };
+  constant("start", 1);
+  constant("end", INT64_MAX);
+  constant("axis", 1);
+  // Nodes come in the order of their execution.
+  auto& nodes = *model.mutable_graph()->mutable_node();
+  nodes.SwapElements(0, 3);
+  EXPECT_EQ(run(model, {1, 2, 3, 4, 5, 6}), (std::vector<float>{2, 3, 5, 6}));
+}
+
 TEST(OnnxOpset, SoftmaxOfOldVersionsJoinsDimensions) {
   ModelProto model = one_node("Softmax");
   model.mutable_opset_import(0)->set_version(12);

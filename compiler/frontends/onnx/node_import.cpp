@@ -168,8 +168,10 @@ Result<Ints> NodeImport::ints(const std::string& name, std::optional<Ints> fallb
   if (at == nullptr && fallback) return *std::move(fallback);
   if (at == nullptr) return invalid(fmt::format("attribute `{}` is missing", name));
   Ints result(at->ints().begin(), at->ints().end());
+  // Values of a constant, and bounds of slices, which may be beyond any extent.
+  const bool any = name == "value_ints" || name == "starts" || name == "ends";
   for (const int64_t entry : result)
-    if (entry > kMaxInteger || entry < -kMaxInteger)
+    if (!any && (entry > kMaxInteger || entry < -kMaxInteger))
       return unsupported(fmt::format("attribute `{}` has {}", name, entry));
   return result;
 }
