@@ -22,6 +22,7 @@ ROOMS = {
     "device/simulator": "device/numerics device/npu",
     "device/pte": "device/numerics",
     "device/runtime": "device/numerics device/npu device/pte",
+    "device/executorch": "device/numerics device/npu device/pte device/runtime",
     "compiler/support": "",
     "compiler/ir": "device/numerics compiler/support",
     "compiler/ops": "device/numerics compiler/support compiler/ir",
@@ -72,6 +73,10 @@ ROOMS = {
     "host/session": (
         "device/* compiler/support compiler/ir compiler/targets compiler/program host/simulator"
         " host/profiler"
+    ),
+    "host/executorch": (
+        "device/* compiler/support compiler/ir compiler/targets compiler/program compiler/pipeline"
+        " compiler/recipes compiler/partitioner host/simulator host/profiler host/session"
     ),
     "host/firmware": (
         "device/* compiler/support compiler/ir compiler/targets compiler/program host/profiler"

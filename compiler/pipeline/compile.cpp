@@ -345,9 +345,11 @@ constexpr Step kKeeping[] = {
     {"keep quantized",   &C::keep_quantized},        // The integer reference of all later steps.
     {"on quantized",     &C::tell_quantized},        // A tool saves what a failure must not lose.
 };
-constexpr Step kCompiling[] = {
+constexpr Step kPlacing[] = {
     {"int8 io",          &C::take_int8_io},          // Before placement, which sees conversions.
     {"place",            &C::place_ops},             // Each op gets a backend, int8 before float.
+};
+constexpr Step kCompiling[] = {
     {"lay out",          &C::lay_out},               // After placement: layouts depend on backends.
     {"partition",        &C::form_units},            // After layouts: conversions join calls.
     {"lower",            &C::lower},                 // Each unit: a schedule or a kernel call.
@@ -401,7 +403,15 @@ Result<void> check_model(const Module& module, const TargetDescription& target) 
 Result<Compilation> compile_model(ModelSource source, const CompileSettings& settings) {
   Compiler compiler(std::move(source), settings);
   DTR_TRY(quantize(compiler));
+  DTR_TRY(compiler.run(kPlacing));
   DTR_TRY(compiler.run(kCompiling));
+  return compiler.take();
+}
+
+Result<Compilation> place_model(ModelSource source, const CompileSettings& settings) {
+  Compiler compiler(std::move(source), settings);
+  DTR_TRY(quantize(compiler));
+  DTR_TRY(compiler.run(kPlacing));
   return compiler.take();
 }
 

@@ -91,6 +91,10 @@ RecipeSpec recipe_of(const CompileSettings& settings);
 // kProgramTooLarge; those of hooks.
 Result<Compilation> compile_model(ModelSource source, const CompileSettings& settings);
 
+// The same up to the placement, for callers that cut the model into parts by it: the partitioner
+// of ExecuTorch. Errors: those of compile_model up to that step.
+Result<Compilation> place_model(ModelSource source, const CompileSettings& settings);
+
 // The same up to the quantized graph, for callers that run or judge the integer graph and need no
 // program: `deuteron compare` on a model, saved calibrations under fuzzing, the cases of Neutron
 // IR. Errors: those of compile_model up to that step.
