@@ -11,4 +11,5 @@ NB_MODULE(_deuteron, module) {
   dtr::python::forget_in_children();
   dtr::python::bind_program(module);
   dtr::python::bind_commands(module);
+  dtr::python::bind_executorch(module);
 }

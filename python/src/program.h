@@ -61,5 +61,6 @@ class SessionLease {
 
 void bind_program(nb::module_& module);
 void bind_commands(nb::module_& module);
+void bind_executorch(nb::module_& module);
 
 }  // namespace dtr::python
