@@ -1,0 +1,539 @@
+"""deuteron.executorch: partitions of ExecuTorch's edge programs, run by its unmodified runtime.
+
+Judges are `deuteron.compile` of the same quantized program (equal in every bit) and PyTorch.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("executorch", reason="ExecuTorch is not installed")
+import deuteron  # noqa: E402
+import deuteron.executorch as backend  # noqa: E402
+import executorch_models as models  # noqa: E402
+
+PARTITIONER = backend.DeuteronPartitioner
+QUANTIZERS = {"xnnpack": models.xnnpack_quantizer, "deuteron": backend.DeuteronQuantizer}
+# What stays outside, and the number of delegates, with each quantizer.
+NETWORKS = {
+    (models.Residual, "xnnpack"): (set(), 1),
+    (models.Residual, "deuteron"): (set(), 1),
+    (models.Inverted, "deuteron"): (set(), 1),
+    (models.Attention, "deuteron"): (set(), 1),
+    (models.Text, "deuteron"): ({"aten.embedding.default"}, 1),
+    (models.TwoAndThree, "xnnpack"): ({"aten.sub.Tensor", "aten.sigmoid.default"}, 1),
+    (models.TwoAndThree, "deuteron"): (set(), 1),
+    (models.Between, "xnnpack"): ({"aten.cumsum.default", "aten.erf.default"}, 2),
+    (models.Layers, "deuteron"): (set(), 1),
+    (models.Upsample, "deuteron"): (set(), 1),
+}
+
+
+def ready(kind, quantizer="deuteron"):
+    torch.manual_seed(3)
+    model = kind().eval()
+    return model, *models.quantized(model, QUANTIZERS[quantizer]())
+
+
+def compare(program, exported, model, converted, method="forward"):
+    """Runs samples upstream and holds the outputs against both judges."""
+    reference = deuteron.compile(exported, check=False)
+    steps = output_steps(exported)
+    for _ in range(3):
+        inputs = models.sample(model)
+        outputs = models.run(program, inputs, method)
+        expected = models.tensors(reference(*inputs))
+        assert len(outputs) == len(expected)
+        for actual, wanted in zip(outputs, expected):
+            assert actual.shape == wanted.shape or actual.numel() == wanted.numel()
+            assert torch.equal(actual.reshape(wanted.shape), wanted)
+        # PyTorch computes the same network in float between codes: it may round another way.
+        for actual, wanted, step in zip(outputs, models.tensors(converted(*inputs)), steps):
+            assert (actual - wanted).abs().max() <= 2.01 * step
+
+
+def output_steps(exported):
+    """The quantization step of each output; 1e-6 for those in float."""
+    returned = exported.graph.output_node().all_input_nodes
+    return [node.args[1] if "dequantize" in node.name else 1e-6 for node in returned]
+
+
+@pytest.mark.parametrize(
+    "kind, quantizer", NETWORKS, ids=lambda each: getattr(each, "__name__", each)
+)
+def test_networks(kind, quantizer):
+    model, converted, exported = ready(kind, quantizer)
+    lowered = models.Lowered(exported, [PARTITIONER()])
+    outside, delegates = lowered.operators()
+    wanted, count = NETWORKS[kind, quantizer]
+    assert {n for n in outside if "quantize" not in n and "dim_order" not in n} == wanted
+    assert delegates == count
+    compare(lowered.bytes, exported, model, converted)
+
+
+@pytest.fixture(scope="module")
+def residual():
+    model, converted, exported = ready(models.Residual)
+    return model, converted, exported, models.Lowered(exported, [PARTITIONER()])
+
+
+def test_constants_are_consumed(residual):
+    *_, lowered = residual
+    inputs = [node.name for node in lowered.module().graph.nodes if node.op == "placeholder"]
+    assert inputs == ["x"]
+    assert len(lowered.payloads()) == 1
+    assert len(lowered.bytes) < 2 * len(lowered.payloads()[0])
+
+
+def test_payload_is_a_program(residual):
+    model, _, exported, lowered = residual
+    (x,) = models.sample(model)
+    assert torch.equal(deuteron.load(lowered.payloads()[0])(x), deuteron.compile(exported)(x))
+
+
+def test_reasons():
+    _, _, exported = ready(models.Between, "xnnpack")
+    partitioner = PARTITIONER()
+    lowered = models.Lowered(exported, [partitioner])
+    report = partitioner.reporter.get_table_report()
+    assert "aten_cumsum_default" in report and "aten_erf_default" in report
+    assert "aten_convolution_default" not in report
+    nodes = {node.name: node.meta for node in lowered.module().graph.nodes}
+    reason = nodes["aten_cumsum_default"].get("deuteron_reason", "")
+    assert not reason or reason.partition(":")[0] in report
+
+
+def test_float_model():
+    """Nothing is quantized: nothing is delegated, and each node has the reason."""
+    model = models.Residual().eval()
+    exported = torch.export.export(model, models.sample(model))
+    partitioner = PARTITIONER()
+    lowered = models.Lowered(exported, [partitioner])
+    assert lowered.operators()[1] == 0
+    reasons = set(partitioner.reporter._rejected_nodes.values())
+    assert len(reasons) == 1 and "the model is float" in reasons.pop()
+    (x,) = models.sample(model)
+    assert torch.allclose(models.run(lowered.bytes, [x])[0], model(x), atol=1e-5)
+
+
+def test_several_methods():
+    first, second = ready(models.Residual), ready(models.Between, "xnnpack")
+    lowered = models.Lowered(
+        {"forward": first[2], "other": second[2]},
+        {"forward": [PARTITIONER()], "other": [PARTITIONER()]},
+    )
+    for name, (model, converted, exported) in {"forward": first, "other": second}.items():
+        compare(lowered.bytes, exported, model, converted, name)
+
+
+@pytest.mark.parametrize("quantizer", QUANTIZERS)
+def test_channels_last(quantizer):
+    torch.manual_seed(4)
+    model = models.Upsample().eval().to(memory_format=torch.channels_last)
+    inputs = tuple(x.to(memory_format=torch.channels_last) for x in models.sample(model))
+    converted, exported = models.quantized(model, QUANTIZERS[quantizer](), inputs)
+    lowered = models.Lowered(exported, [PARTITIONER()])
+    reference = deuteron.compile(exported, check=False)
+    for _ in range(2):
+        (x,) = models.sample(model)
+        last = x.to(memory_format=torch.channels_last)
+        (actual,) = models.run(lowered.bytes, [last])
+        assert torch.equal(actual, reference(x))
+        assert (actual - converted(x)).abs().max() <= 2.01 * output_steps(exported)[0]
+
+
+def test_beside_xnnpack():
+    """With int8 boundaries the others find quantize and dequantize around their operators."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    model, converted, exported = ready(models.Residual, "xnnpack")
+    spec = backend.DeuteronCompileSpec(boundary="int8", keep_off=["aten_convolution_default_2"])
+    lowered = models.Lowered(exported, [PARTITIONER(spec), XnnpackPartitioner()])
+    module = lowered.module()
+    backends = {
+        getattr(module, node.target).backend_id
+        for node in module.graph.nodes
+        if node.op == "get_attr" and node.target.startswith("lowered_module")
+    }
+    assert backends == {"DeuteronBackend", "XnnpackBackend"}
+    for _ in range(2):
+        inputs = models.sample(model)
+        (actual,) = models.run(lowered.bytes, inputs)
+        step = output_steps(exported)[0]
+        assert (actual - converted(*inputs)).abs().max() <= 2.01 * step
+
+
+class Tied(torch.nn.Module):
+    """One weight in two layers, with an operator between them that the NPU does not have."""
+
+    shapes = ((2, 12),)
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(12, 12)
+
+    def forward(self, x):
+        return self.layer(torch.cumsum(self.layer(x), -1))
+
+
+@pytest.mark.parametrize("quantizer", QUANTIZERS)
+def test_shared_constants(quantizer):
+    model, converted, exported = ready(Tied, quantizer)
+    spec = backend.DeuteronCompileSpec(weigh_costs=False)  # they are too small to be worth a call
+    lowered = models.Lowered(exported, [PARTITIONER(spec)])
+    assert lowered.operators()[1] == 2
+    compare(lowered.bytes, exported, model, converted)
+
+
+# ---- the runtime
+
+
+def in_process(code, *arguments, **settings):
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        **settings,
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(residual, tmp_path_factory):
+    """The program as a file, an input, and the output."""
+    model, _, _, lowered = residual
+    folder = tmp_path_factory.mktemp("residual")
+    (x,) = models.sample(model)
+    (folder / "model.pte").write_bytes(lowered.bytes)
+    torch.save((x, models.run(lowered.bytes, [x])[0]), folder / "data.pt")
+    return folder
+
+
+RUN = """
+import sys, torch
+{imports}
+x, expected = torch.load(sys.argv[1] + "/data.pt")
+method = Runtime.get().load_program(sys.argv[1] + "/model.pte").load_method("forward")
+assert torch.equal(method.execute([x])[0], expected)
+"""
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import deuteron.executorch\nfrom executorch.runtime import Runtime",
+        "from executorch.runtime import Runtime\nimport deuteron.executorch",
+        "import executorch.kernels.quantized\nfrom executorch.runtime import Runtime\n"
+        "Runtime.get()\nimport deuteron.executorch",
+        "from executorch.runtime import Runtime\nimport executorch.kernels.quantized\n"
+        "import deuteron.executorch",
+    ],
+    ids=["deuteron first", "runtime first", "kernels first", "kernels between"],
+)
+def test_order_of_imports(saved, imports):
+    result = in_process(RUN.format(imports=imports), saved)
+    assert result.returncode == 0, result.stderr
+
+
+def test_registered_once():
+    from executorch.runtime import Runtime
+
+    backend._register()
+    names = Runtime.get().backend_registry.registered_backend_names
+    assert names.count("DeuteronBackend") == 1
+
+
+def test_threads(residual):
+    """Methods of one program in several threads, each with its own NPU."""
+    from executorch.runtime import Runtime
+
+    model, _, exported, lowered = residual
+    reference = deuteron.compile(exported, check=False)
+    loaded = Runtime.get().load_program(lowered.bytes)
+    wrong = []
+
+    def work(seed):
+        method = Runtime.get().load_program(lowered.bytes)
+        forward = method.load_method("forward")
+        x = torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
+        expected = reference(x)
+        for _ in range(5):
+            if not torch.equal(forward.execute([x])[0], expected):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    # One method from two threads: each gets a right result, or is told.
+    forward = loaded.load_method("forward")
+    (x,) = models.sample(model)
+    expected = reference(x)
+
+    def share():
+        for _ in range(20):
+            try:
+                if not torch.equal(forward.execute([x])[0], expected):
+                    wrong.append(x)
+            except RuntimeError:
+                pass
+
+    threads = [threading.Thread(target=share) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_fork(saved):
+    code = RUN.format(
+        imports="import os\nimport deuteron.executorch\nfrom executorch.runtime import Runtime"
+    )
+    code += """
+child = os.fork()
+if child == 0:
+    os._exit(0 if torch.equal(method.execute([x])[0], expected) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert torch.equal(method.execute([x])[0], expected)
+"""
+    result = in_process(code, saved)
+    assert result.returncode == 0, result.stderr
+
+
+def test_program_is_freed(saved):
+    """The delegate keeps what it needs while a method lives."""
+    code = """
+import sys, gc, torch
+import deuteron.executorch
+from executorch.runtime import Runtime
+x, expected = torch.load(sys.argv[1] + "/data.pt")
+methods = []
+for _ in range(20):
+    program = Runtime.get().load_program(sys.argv[1] + "/model.pte")
+    methods.append(program.load_method("forward"))
+    del program
+    gc.collect()
+    assert torch.equal(methods[-1].execute([x])[0], expected)
+    if len(methods) > 3:
+        methods.pop(0)
+"""
+    result = in_process(code, saved)
+    assert result.returncode == 0, result.stderr
+
+
+MUTATE = """
+import random, sys
+import torch
+import deuteron.executorch
+from executorch.runtime import Runtime
+data = bytearray(open(sys.argv[1] + "/model.pte", "rb").read())
+x, expected = torch.load(sys.argv[1] + "/data.pt")
+start, size = int(sys.argv[2]), int(sys.argv[3])
+chance = random.Random(int(sys.argv[4]))
+refused = 0
+for _ in range(int(sys.argv[5])):
+    changed = bytearray(data)
+    for _ in range(chance.choice((1, 1, 4, 100))):
+        at = start + chance.randrange(size)
+        changed[at] = chance.randrange(256)
+    if changed == data:
+        continue
+    kept = bytes(changed)
+    program = Runtime.get().load_program(kept)
+    try:
+        assert torch.equal(program.load_method("forward").execute([x])[0], expected)
+    except RuntimeError:
+        refused += 1
+print(refused)
+"""
+
+
+def test_mutated_payloads(residual, saved):
+    """A payload that was changed is refused, or was changed where it does not matter."""
+    *_, lowered = residual
+    (payload,) = lowered.payloads()
+    start = lowered.bytes.index(payload)
+    result = in_process(MUTATE, saved, start, len(payload), 5, 300)
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert int(result.stdout.split()[-1]) > 250
+    assert "DeuteronBackend:" in result.stderr  # the reason, in ExecuTorch's log
+
+
+def test_truncated_payloads(residual):
+    """Each error of the payload is one of the delegate, with its reason."""
+    *_, lowered = residual
+    (payload,) = lowered.payloads()
+    at = lowered.bytes.index(payload)
+    broken = lowered.bytes[:at] + bytes(len(payload)) + lowered.bytes[at + len(payload) :]
+    with pytest.raises(RuntimeError):
+        models.run(broken, [torch.zeros(1, 3, 16, 16)])
+
+
+def test_wrong_inputs(residual):
+    *_, lowered = residual
+    for inputs in ([torch.zeros(1, 3, 16, 15)], [torch.zeros(1, 3, 16, 16).int()], []):
+        with pytest.raises(RuntimeError):
+            models.run(lowered.bytes, inputs)
+
+
+# ---- events
+
+
+def test_inspector(residual, tmp_path):
+    """ETDump events of the delegate have the nodes of the model, and values when they are asked."""
+    from executorch.devtools import Inspector
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.runtime import Runtime
+
+    model, converted, exported, _ = residual
+    edge = to_edge_transform_and_lower(
+        exported, partitioner=[PARTITIONER()], generate_etrecord=True
+    )
+    manager = edge.to_executorch()
+    manager.get_etrecord().save(str(tmp_path / "record.bin"))
+    program = Runtime.get().load_program(
+        bytes(manager.buffer), enable_etdump=True, debug_buffer_size=1 << 22
+    )
+    (x,) = models.sample(model)
+    program.load_method("forward").execute([x])
+    program.write_etdump_result_to_file(str(tmp_path / "dump.etdp"), str(tmp_path / "debug.bin"))
+    inspector = Inspector(
+        etdump_path=str(tmp_path / "dump.etdp"),
+        etrecord=str(tmp_path / "record.bin"),
+        debug_buffer_path=str(tmp_path / "debug.bin"),
+    )
+    events = [
+        event
+        for block in inspector.event_blocks
+        for event in block.events
+        if event.is_delegated_op and event.delegate_backend_name == "DeuteronBackend"
+    ]
+    named = {operator for event in events for operator in event.op_types}
+    assert any("convolution" in name for name in named), named
+    assert any("addmm" in name or "linear" in name for name in named), named
+    assert sum(sum(event.perf_data.raw) for event in events if event.perf_data) > 0
+    assert any(event.debug_data for event in events)
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    "settings", [{"boundary": "int4"}, {"schedule": "none"}, {"constants": "eeprom"}]
+)
+def test_wrong_settings(settings):
+    with pytest.raises(deuteron.Error) as caught:
+        backend.DeuteronCompileSpec(**settings)
+    assert caught.value.id == "python-argument"
+
+
+def test_wrong_target():
+    _, _, exported = ready(models.Layers)
+    with pytest.raises(deuteron.Error) as caught:
+        models.Lowered(exported, [PARTITIONER(backend.DeuteronCompileSpec(target="abacus"))])
+    assert caught.value.id == "target-unknown"
+
+
+def test_no_compile_spec():
+    with pytest.raises(deuteron.Error, match="DeuteronCompileSpec"):
+        PARTITIONER("imxrt700")
+
+
+def test_other_versions():
+    code = """
+import importlib.metadata
+known = importlib.metadata.version
+importlib.metadata.version = lambda name: "1.9.0" if name == "executorch" else known(name)
+import deuteron.executorch
+"""
+    result = in_process(code)
+    assert result.returncode == 1
+    assert "deuteron.executorch works with ExecuTorch 1.4, 1.9.0 is installed" in result.stderr
+
+
+def test_executorch_is_missing():
+    code = """
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "executorch":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Without())
+import deuteron
+import deuteron.executorch
+"""
+    result = in_process(code)
+    assert result.returncode == 1
+    assert "pip install 'executorch==1.4.*'" in result.stderr
+
+
+# ---- C++
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADERS = pathlib.Path(backend._folder) / "include"
+
+
+def tool(*arguments):
+    result = subprocess.run([*map(str, arguments)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def configure(folder, *settings):
+    """Builds the project of test/executorch, which finds the package of CMake."""
+    c10 = HEADERS / "executorch/runtime/core/portable_type/c10"
+    tool(
+        *("cmake", "-G", "Ninja", "-S", ROOT / "test/executorch", "-B", folder),
+        f"-Ddeuteron_DIR={ROOT}/cmake",
+        f"-DEXECUTORCH_INCLUDE_DIRS={HEADERS};{c10}",
+        "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache" if shutil.which("ccache") else "-DNO_CCACHE=1",
+        *settings,
+    )
+    tool("cmake", "--build", folder)
+
+
+@pytest.fixture(scope="module")
+def built(residual, tmp_path_factory):
+    if not shutil.which("cmake") or not shutil.which("ninja") or not shutil.which("flatc"):
+        pytest.skip("cmake, ninja or flatc is not installed")
+    folder = tmp_path_factory.mktemp("board")
+    *_, lowered = residual
+    (folder / "payload").write_bytes(lowered.payloads()[0])
+    deuteron.load(folder / "payload").firmware(folder / "firmware")
+    sources = "".join(path.read_text() for path in (folder / "firmware").rglob("model.cpp"))
+    numbers = re.search(r"npu::Target kNpu({.*?});", sources, re.DOTALL)
+    configure(folder / "build", f"-DNPU={numbers[1]}", "-DCMAKE_BUILD_TYPE=Release")
+    return folder
+
+
+@pytest.mark.plain
+def test_binary_interface(built):
+    """Our declarations of ExecuTorch's classes have the layout of its headers."""
+    tool(built / "build/abi")
+
+
+@pytest.mark.plain
+def test_cmake_package(built, residual):
+    """The backend built against ExecuTorch's headers computes what the wheel's does."""
+    model, _, _, lowered = residual
+    (x,) = models.sample(model)
+    (expected,) = models.run(lowered.bytes, [x])
+    (built / "input").write_bytes(x.numpy().tobytes())
+    size = expected.numel() * 4
+    tool(built / "build/board", built / "payload", built / "input", built / "output", size)
+    assert (built / "output").read_bytes() == expected.numpy().tobytes()
+
+
+@pytest.mark.plain
+def test_cross_compiler(tmp_path):
+    """It compiles for a Cortex-M33, freestanding."""
+    if not shutil.which("arm-none-eabi-g++"):
+        pytest.skip("arm-none-eabi-g++ is not installed")
+    configure(tmp_path, f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/cortex_m33.cmake")
