@@ -98,7 +98,7 @@ Error find_named(const Tensor& tensor, std::span<Value* const> list, Named* name
   // Small lists that are broadcast to each other may name more than any tensor holds.
   int64_t elements = 1;
   for (int d = 0; d < named->part_rank; ++d) {
-    elements *= std::max(named->part[d], 1);
+    elements *= std::max<int32_t>(named->part[d], 1);
     if (elements > INT32_MAX) return Error::kKernelArguments;
   }
   for (int d = 0; d < named->place_rank; ++d) named->count *= named->places[d];
