@@ -115,11 +115,29 @@ def _with_content(state: dict[str, Any]) -> dict[str, Any]:
     return real
 
 
-def as_export(edge: Any, cut: Collection[str] = ()) -> Any:
+def _readable(nodes: list[Any], cut: Collection[str], drop: Collection[str]) -> tuple[Any, Any]:
+    """Nodes that take part, and those of other nodes that are inputs in their place."""
+    import torch
+
+    taken: set[Any] = set()
+    given: set[Any] = set()
+    for node in nodes:
+        if node.name in drop or node.op not in ("placeholder", "call_function"):
+            continue
+        known = all(each in taken or each in given for each in node.all_input_nodes)
+        if known and node.name not in cut:
+            taken.add(node)
+        elif isinstance(node.meta.get("val"), torch.Tensor):
+            given.add(node)
+    return taken, given
+
+
+def as_export(edge: Any, cut: Collection[str] = (), drop: Collection[str] = ()) -> Any:
     """The ExportedProgram of PyTorch with the nodes of an edge program, under their names.
 
-    cut: nodes that the library cannot read. Each becomes an input, and what it reads outputs. State
-    that the program changes is an input and an output too.
+    cut: nodes that the library cannot read. Each becomes an input, and what it reads outputs. drop:
+    nodes whose results it cannot read either; so become what reads them. State that the program
+    changes is an input and an output too.
     """
     import torch
     from torch._export.verifier import TrainingIRVerifier
@@ -149,26 +167,25 @@ def as_export(edge: Any, cut: Collection[str] = ()) -> Any:
         return InputSpec(InputKind.USER_INPUT, TensorArgument(name=node.name), None)
 
     nodes = list(edge.graph_module.graph.nodes)
+    taken, given = _readable(nodes, cut, drop)
     for node in nodes:
-        if node.op == "placeholder":
+        if node.op == "placeholder" and node in taken:
             spec = specs[node.name]
             changes = spec.target in mutated and spec.kind == InputKind.BUFFER
             placeholder(node, user_input(node) if changes else spec)
     for node in nodes:
-        if node.name in cut and isinstance(node.meta.get("val"), torch.Tensor):
+        if node in given:
             placeholder(node, user_input(node))
     outputs: dict[str, Any] = {}
     for node in nodes:
-        if node.op != "call_function" or node in copies:
+        if node.op != "call_function" or node not in taken:
             continue
-        if node.name in cut or any(each not in copies for each in node.all_input_nodes):
-            continue  # of several results: those behind it are cut
         target, args, kwargs = _in_aten(node, copies.__getitem__, torch)
         copy = graph.create_node("call_function", target, args, kwargs, name=node.name)
         copy.meta = {key: node.meta[key] for key in _KEPT if key in node.meta}
         copies[node] = copy
     for node in nodes:
-        reads = node.op == "output" or node.name in cut
+        reads = node not in taken
         for each in node.all_input_nodes if reads else ():
             computed = copies.get(each)
             if computed is not None and isinstance(each.meta.get("val"), torch.Tensor):
@@ -216,22 +233,31 @@ def place(edge: Any, options: dict[str, Any]) -> dict[str, Placed]:
     """Where nodes run, by name. Those without a row are merged into others, as a quantize is."""
     nodes = {node.name: node for node in edge.graph_module.graph.nodes}
     cut: dict[str, Placed] = {}
+    drop: set[str] = set()
     while True:
         try:
-            rows = _deuteron.executorch_place(model_source(as_export(edge, cut), False), options)
+            export = as_export(edge, cut, drop)
+            rows = _deuteron.executorch_place(model_source(export, False), options)
             break
         except Error as error:
             if error.id in _OF_OPTIONS:
                 raise
             # An operator that the library does not read: it and its likes run elsewhere.
             culprit = nodes.get(error.place.node)
-            if culprit is None or culprit.op != "call_function" or culprit.name in cut:
+            if culprit is None or error.id == "pt2-symbolic-shape" or culprit.name in drop:
                 # The whole model: it is float, or has dynamic shapes.
                 return {
                     name: Placed(False, f"{error.id}: {error.reason}")
                     for name, node in nodes.items()
                     if node.op == "call_function"
                 }
+            if culprit.op == "placeholder" or culprit.name in cut:
+                drop.add(culprit.name)  # nor its result, of another dtype
+                reason = f"{error.id}: {error.reason}"
+                for node in nodes.values():
+                    if node.op == "call_function" and culprit in node.all_input_nodes:
+                        cut.setdefault(node.name, Placed(False, reason))
+                continue
             whole = error.id == "pt2-unsupported-operator"
             for node in nodes.values():
                 same = whole and node.target == culprit.target
@@ -240,12 +266,18 @@ def place(edge: Any, options: dict[str, Any]) -> dict[str, Placed]:
                     for user in node.users:
                         if is_getitem(user):
                             cut[user.name] = cut[node.name]
-    placed = dict(cut)
+    taken, _ = _readable(list(nodes.values()), cut, drop)
+    placed = {
+        name: Placed(False, "pt2-unsupported-operator: it reads what the library cannot read")
+        for name, node in nodes.items()
+        if node.op == "call_function" and node not in taken
+    }
+    placed.update(cut)
     for name, delegated, id, reason, remedy, because_of in rows:
         text = f"{id}: {reason}" + (f"; fix: {remedy}" if remedy else "") if id else ""
         if because_of:
             text = f"{id}: it follows {because_of}, which is not on the NPU"
-        if name not in cut:
+        if nodes.get(name) in taken:
             placed[name] = Placed(delegated, "" if delegated else text)
     return placed
 

@@ -121,6 +121,49 @@ def test_float_model():
     assert torch.allclose(models.run(lowered.bytes, [x])[0], model(x), atol=1e-5)
 
 
+class Mixed(torch.nn.Module):
+    """Values that no program of Deuteron holds, beside two convolutions."""
+
+    shapes = ((1, 3, 8, 8),)
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 3)
+        self.second = torch.nn.Conv2d(8, 4, 3)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        return self.second(x), x.double().mean(), x.argmax(1), x > 0.1
+
+
+def test_mixed_dtypes():
+    model, converted, exported = ready(Mixed, "xnnpack")
+    partitioner = PARTITIONER()
+    lowered = models.Lowered(exported, [partitioner])
+    outside, delegates = lowered.operators()
+    assert delegates == 1 and "aten.mean.default" in outside
+    assert "aten.convolution.default" not in outside
+    reasons = {n.name: r for n, r in partitioner.reporter._rejected_nodes.items()}
+    assert "f64" in reasons["aten_mean_default"]
+    for _ in range(2):
+        inputs = models.sample(model)
+        outputs = models.run(lowered.bytes, inputs)
+        for actual, wanted in zip(outputs[1:], converted(*inputs)[1:]):
+            assert actual.dtype == wanted.dtype and torch.equal(actual, wanted)
+        step = output_steps(exported)[0]
+        assert (outputs[0] - converted(*inputs)[0]).abs().max() <= 2.01 * step
+
+
+def test_dynamic_shapes():
+    model = models.Layers().eval()
+    size = torch.export.Dim("size", min=1, max=4)
+    exported = torch.export.export(model, models.sample(model), dynamic_shapes={"x": {0: size}})
+    partitioner = PARTITIONER()
+    assert models.Lowered(exported, [partitioner]).operators()[1] == 0
+    reasons = " ".join(partitioner.reporter._rejected_nodes.values())
+    assert "pt2-symbolic-shape" in reasons
+
+
 def test_several_methods():
     first, second = ready(models.Residual), ready(models.Between, "xnnpack")
     lowered = models.Lowered(
