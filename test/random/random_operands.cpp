@@ -315,15 +315,16 @@ bool draw_index_put(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
-// The places are known: a computed one moves to another pixel by the last bit. Float alone.
+// The places are known, and the nearest pixel taken: a place in float moves to another one by the
+// last bit, and so does a sum of pixels to another code. Float alone.
 bool draw_grid_sampler(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   if (shape.size() != 4) return false;
   Dice& dice = graph.dice();
   draft.operands.push_back(graph.constant(
       DType::kFloat32, {shape[0], 1 + dice.below(5), 1 + dice.below(5), 2}, std::nullopt));
-  for (const char* mode : {"interpolation_mode", "padding_mode"})
-    draft.attributes.set(mode, dice.below(3));
+  draft.attributes.set("interpolation_mode", int64_t{1});
+  draft.attributes.set("padding_mode", dice.below(3));
   return true;
 }
 

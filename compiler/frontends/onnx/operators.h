@@ -93,7 +93,8 @@ class NodeImport : public GraphBuilder {
   // ---- building
 
   // Appends an op. If it reads constants alone, and its result is not much larger than they are,
-  // returns the evaluated constant.
+  // returns the evaluated constant. Errors, also of the functions below: those of GraphBuilder, and
+  // kOnnxUnsupportedOption where an operand would have to be known.
   Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,
                        const Attributes& attributes = {},
                        const std::optional<Quantization>& quantization = {}) override;
