@@ -45,7 +45,8 @@ Error pad(std::span<Value* const> values, int dims, bool reflects) {
   const size_t element = byte_size(in.dtype);
   const auto place = [&](int64_t at, int d) {
     const int64_t inside = at - padding[2 * static_cast<size_t>(in.rank - 1 - d)];
-    return (reflects ? reflected : replicated)(inside, in.sizes[d]) * from.of[d];
+    return (reflects ? reflected(inside, in.sizes[d]) : replicated(inside, in.sizes[d])) *
+           from.of[d];
   };
   int32_t outer[kMaxRank], rows[2] = {1, 1};
   for (int d = 0; d < in.rank; ++d) outer[d] = d < first ? in.sizes[d] : 1;

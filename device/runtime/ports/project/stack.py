@@ -40,7 +40,10 @@ INDIRECT = (
     # Arithmetic on integers takes its function as a pointer.
     (
         r"dtr::runtime::portable::(map_integers\(|for_each_offset<\S+::map_integers\()",
-        (r"dtr::runtime::portable::.*::_FUN\(long long, long long, long long\)",),
+        (
+            r"dtr::runtime::portable::(.*::_FUN|\(anonymous namespace\)::\w+)"
+            r"\(long long, long long, long long\)",
+        ),
     ),
     # Nobody listens in a firmware.
     (r"dtr::simulator::\(anonymous namespace\)::Execution::tell\(", ()),
