@@ -211,10 +211,12 @@ class ProgramWriter {
     const auto value = pte::CreateDoubleList(builder_, builder_.CreateVector(list));
     return add_value(pte::KernelTypes::DoubleList, value.Union());
   }
-  int32_t argument(const TensorRefs& list) {
+  // ExecuTorch tells a list that may have gaps (Tensor?[]) from one that may not, even where there
+  // is none.
+  int32_t argument(const TensorRefs& list, bool may_have_gaps = false) {
     std::vector<int32_t> items;
     for (const std::optional<TensorRef>& ref : list) items.push_back(ref ? tensor_value(*ref) : -1);
-    const bool optional = optional_lists_ || std::ranges::find(items, -1) != items.end();
+    const bool optional = may_have_gaps || std::ranges::find(items, -1) != items.end();
     const auto vector = builder_.CreateVector(items);
     return optional ? add_value(pte::KernelTypes::OptionalTensorList,
                                 pte::CreateOptionalTensorList(builder_, vector).Union())
@@ -226,13 +228,14 @@ class ProgramWriter {
 
   void add_call(const KernelCallPlan& call) {
     std::vector<int32_t> arguments;
-    // ExecuTorch tells a list that may have gaps (Tensor?[]) from one that may not, even where
-    // there is none.
-    optional_lists_ = call.kernel.starts_with("aten::index");
+    // The lists of aten::index and aten::index_put are indices, one a dimension or none.
+    const bool of_indices = call.kernel.starts_with("aten::index");
     for (const PlanArgument& value : call.arguments) {
-      arguments.push_back(std::visit([&](const auto& held) { return argument(held); }, value));
+      const auto* list = std::get_if<TensorRefs>(&value);
+      arguments.push_back(
+          list != nullptr ? argument(*list, of_indices)
+                          : std::visit([&](const auto& held) { return argument(held); }, value));
     }
-    optional_lists_ = false;
     // The outputs, then the results: one tensor, or the list of them.
     TensorRefs results(call.outputs.begin(), call.outputs.end());
     for (const TensorRef output : call.outputs) arguments.push_back(tensor_value(output));
@@ -399,7 +402,6 @@ class ProgramWriter {
   std::vector<int32_t> value_of_tensor_;  // by tensor of the plan, -1: not written yet
   std::map<int, int32_t> nulls_;
   std::map<bool, int32_t> bools_;
-  bool optional_lists_ = false;
   std::map<int64_t, int32_t> ints_;
   std::map<uint64_t, int32_t> doubles_;  // by bits
   std::map<std::string, int32_t> strings_;
