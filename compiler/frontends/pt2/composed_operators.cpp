@@ -23,11 +23,6 @@ Result<ValueId> plus(NodeImport& node, ValueId x, double addend) {
   return node.emit("aten.add.Tensor", {x, number});
 }
 
-Result<Values> one(Result<ValueId> value) {
-  if (!value) return tl::unexpected(std::move(value).error());
-  return Values{*value};
-}
-
 // ---- functions of each element
 
 // log_b(x) = log(x) / log(b).

@@ -152,6 +152,12 @@ inline Operator tensor_row(std::string_view target, std::string_view op,
   return {.target = target, .op = op, .build = build};
 }
 
+// One value as the only result.
+inline Result<Values> one(Result<ValueId> value) {
+  if (!value) return tl::unexpected(std::move(value).error());
+  return Values{*value};
+}
+
 // The row of an operator whose arguments are those of our op's schema.
 Operator same_as(std::string_view target, std::string_view op);
 

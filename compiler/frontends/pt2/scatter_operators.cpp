@@ -11,11 +11,6 @@
 namespace dtr::pt2 {
 namespace {
 
-Result<Values> one(Result<ValueId> result) {
-  DTR_ASSIGN(const ValueId value, std::move(result));
-  return Values{value};
-}
-
 // ---- by index
 
 // Puts elements of `values`, which has at least the extents of the indices.
