@@ -20,18 +20,6 @@ Result<ValueId> times(GraphBuilder& builder, ValueId x, int64_t factor) {
   return builder.emit("aten.mul.Tensor", {x, by});
 }
 
-// Negative indices counted from the front.
-Result<ValueId> wrap_negative_indices(GraphBuilder& builder, ValueId index, int64_t extent) {
-  if (const auto known = builder.constant_elements(index);
-      known && std::ranges::all_of(*known, [](double i) { return i >= 0; }))
-    return index;
-  DTR_ASSIGN(const ValueId zero, number(builder, index, 0));
-  DTR_ASSIGN(const ValueId length, number(builder, index, extent));
-  DTR_ASSIGN(const ValueId negative, builder.emit("aten.lt.Tensor", {index, zero}));
-  DTR_ASSIGN(const ValueId moved, builder.emit("aten.add.Tensor", {index, length}));
-  return builder.emit("aten.where.self", {negative, moved, index});
-}
-
 // The places of the elements that `index` names along `dim` in a contiguous tensor of that shape.
 Result<ValueId> flat_places(GraphBuilder& builder, const Shape& shape, int64_t dim, ValueId index) {
   const Shape of_index = builder.type(index).shape;
@@ -75,7 +63,7 @@ Result<Table> table_of(GraphBuilder& builder, const Shape& shape,
   // The last index counts single rows.
   for (size_t i = table.dims.size(); i-- > 0;) {
     const auto d = static_cast<size_t>(table.dims[i]);
-    DTR_ASSIGN(ValueId index, wrap_negative_indices(builder, indices[d], shape[d]));
+    DTR_ASSIGN(ValueId index, from_front(builder, indices[d], shape[d]));
     DTR_ASSIGN(index, times(builder, index, table.rows));
     table.rows *= shape[d];
     if (!table.place.valid()) {
@@ -111,6 +99,17 @@ Ints inverse_of(const Ints& order) {
 }
 
 }  // namespace
+
+Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent) {
+  if (const auto known = builder.constant_elements(index);
+      known && std::ranges::all_of(*known, [](double i) { return i >= 0; }))
+    return index;
+  DTR_ASSIGN(const ValueId zero, number(builder, index, 0));
+  DTR_ASSIGN(const ValueId length, number(builder, index, extent));
+  DTR_ASSIGN(const ValueId negative, builder.emit("aten.lt.Tensor", {index, zero}));
+  DTR_ASSIGN(const ValueId moved, builder.emit("aten.add.Tensor", {index, length}));
+  return builder.emit("aten.where.self", {negative, moved, index});
+}
 
 Result<ValueId> gather(GraphBuilder& builder, ValueId x, int64_t dim, ValueId index) {
   if (builder.type(x).rank() == 0) return x;

@@ -6,6 +6,10 @@
 
 namespace dtr::compositions {
 
+// Indices of which negative ones count from the end of an extent, counted from the front: chosen
+// while the program runs, unless they are known. Errors: those of GraphBuilder::emit.
+Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent);
+
 // result[i][j] = x[index[i][j]][j] along dimension 0, and so on: PyTorch's gather. Indices count
 // from the front. Errors of these: those of GraphBuilder::emit.
 Result<ValueId> gather(GraphBuilder& builder, ValueId x, int64_t dim, ValueId index);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/compositions/indices.h"
 #include "compiler/frontends/onnx/importer.h"
 #include "compiler/ops/constant_folding.h"
 #include "compiler/ops/ops.h"
@@ -354,10 +355,7 @@ Result<ValueId> NodeImport::from_front(ValueId indices, int64_t extent) {
     }
     return wrapped == *elements ? Result<ValueId>(indices) : constant(of.dtype, wrapped, of.shape);
   }
-  DTR_ASSIGN(const ValueId zero, scalar(0, indices));
-  DTR_ASSIGN(const ValueId negative, emit("aten.lt.Tensor", {indices, zero}));
-  DTR_ASSIGN(const ValueId moved, plus(indices, static_cast<double>(extent)));
-  return emit("aten.where.self", {negative, moved, indices});
+  return compositions::from_front(*this, indices, extent);
 }
 
 // ---- quantization
