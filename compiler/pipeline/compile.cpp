@@ -259,7 +259,7 @@ class Compiler {
   }
 
   Result<void> fill_manifest() {
-    ProgramPlan& plan = c_.emitted.plan;
+    MethodPlan& plan = c_.emitted.plan;
     plan.target = settings_.target->name;
     plan.target_hash = has_npu(*settings_.target) ? npu::format_hash(settings_.target->npu) : 0;
     plan.tool = "deuteron " DTR_VERSION;

@@ -11,7 +11,7 @@ namespace dtr {
 
 // The result of `emit`; the plan refers to `partitions`.
 struct EmitResult {
-  ProgramPlan plan;
+  MethodPlan plan;
   // For each call of the plan: the partition of a delegate call, null for a kernel call; and the
   // backend that runs it.
   std::vector<std::unique_ptr<LoweredPartition>> partitions;

@@ -12,7 +12,7 @@ using flatbuffers::Offset;
 // compiler evaluates arguments is its own choice, and the bytes of a program do not depend on that.
 class DebugMapBuilder {
  public:
-  DebugMapBuilder(const ProgramPlan& plan, std::span<const int32_t> value_of_tensor,
+  DebugMapBuilder(const MethodPlan& plan, std::span<const int32_t> value_of_tensor,
                   const MemoryMap* memory)
       : plan_(plan),
         value_of_tensor_(value_of_tensor),
@@ -150,7 +150,7 @@ class DebugMapBuilder {
         type.quantization ? type.quantization->axis : -1, readers_vector));
   }
 
-  const ProgramPlan& plan_;
+  const MethodPlan& plan_;
   std::span<const int32_t> value_of_tensor_;
   const MemoryMap* memory_;
   std::vector<Born> born_;  // by tensor: where it is made
@@ -160,7 +160,7 @@ class DebugMapBuilder {
 
 }  // namespace
 
-std::vector<std::byte> serialize_debug_map(const ProgramPlan& plan,
+std::vector<std::byte> serialize_debug_map(const MethodPlan& plan,
                                            std::span<const int32_t> value_of_tensor,
                                            const MemoryMap* memory) {
   return DebugMapBuilder(plan, value_of_tensor, memory).build();

@@ -12,7 +12,7 @@ namespace dtr {
 
 // `value_of_tensor[i]` is the index of plan.tensors[i] among the values of the execution plan,
 // negative if it has none. Without `memory` the map has no buffers.
-std::vector<std::byte> serialize_debug_map(const ProgramPlan& plan,
+std::vector<std::byte> serialize_debug_map(const MethodPlan& plan,
                                            std::span<const int32_t> value_of_tensor,
                                            const MemoryMap* memory);
 

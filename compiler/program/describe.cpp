@@ -81,7 +81,7 @@ class Describer {
 
   void head() {
     static constexpr std::string_view kChecksums[] = {"absent", "good", "not checked"};
-    const pte::ProgramFile& file = pte_file_.file();
+    const pte::VerifiedFile& file = pte_file_.file();
     line("program {}: {} bytes, schema ET12 version {}, checksum {}", pte_file_.path(),
          file.bytes().size(), file.program().version(),
          kChecksums[static_cast<size_t>(file.checksum())]);

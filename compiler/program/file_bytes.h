@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/support/align.h"
-#include "device/pte/program_file.h"
+#include "device/pte/verified_file.h"
 
 namespace dtr {
 

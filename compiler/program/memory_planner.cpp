@@ -15,7 +15,7 @@ constexpr int64_t kAlignment = 16;
 // Collects live ranges, then reads the result back.
 class MemoryPlanner {
  public:
-  explicit MemoryPlanner(ProgramPlan& plan) : plan_(plan), range_(plan.tensors.size()) {}
+  explicit MemoryPlanner(MethodPlan& plan) : plan_(plan), range_(plan.tensors.size()) {}
 
   void collect() {
     for (const TensorRef input : plan_.inputs) touch(input, 0, 0);
@@ -170,7 +170,7 @@ class MemoryPlanner {
     }
   }
 
-  ProgramPlan& plan_;
+  MethodPlan& plan_;
   std::vector<Range> range_;  // by tensor
   std::vector<ArenaBuffer> buffers_;
   MemoryMap map_;
@@ -178,7 +178,7 @@ class MemoryPlanner {
   uint32_t call_ = 0;
 };
 
-std::string call_name(const ProgramPlan& plan, uint32_t call) {
+std::string call_name(const MethodPlan& plan, uint32_t call) {
   if (call >= plan.calls.size()) return "the program's inputs and outputs";
   if (const auto* kernel = std::get_if<KernelCallPlan>(&plan.calls[call])) return kernel->kernel;
   return std::get<DelegateCallPlan>(plan.calls[call]).delegate_id;
@@ -186,7 +186,7 @@ std::string call_name(const ProgramPlan& plan, uint32_t call) {
 
 }  // namespace
 
-Result<MemoryMap> plan_memory(ProgramPlan& plan, int64_t limit_bytes) {
+Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes) {
   MemoryPlanner planner(plan);
   planner.collect();
   MemoryMap map = planner.place();
@@ -216,7 +216,7 @@ Result<MemoryMap> plan_memory(ProgramPlan& plan, int64_t limit_bytes) {
   return map;
 }
 
-Result<void> encode_payloads(ProgramPlan& plan) {
+Result<void> encode_payloads(MethodPlan& plan) {
   for (PlanCall& planned : plan.calls) {
     auto* call = std::get_if<DelegateCallPlan>(&planned);
     if (call == nullptr || call->partition == nullptr) continue;

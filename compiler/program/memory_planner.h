@@ -13,8 +13,8 @@ struct MemoryMapEntry {
   enum class Kind : uint8_t { kTensor, kInterior };
   Kind kind = Kind::kTensor;
   bool staged = false;  // holds constants copied from flash, not a value
-  uint32_t call = 0;    // kInterior: index into ProgramPlan::calls
-  uint32_t index = 0;   // into ProgramPlan::tensors, or the partition's buffers
+  uint32_t call = 0;    // kInterior: index into MethodPlan::calls
+  uint32_t index = 0;   // into MethodPlan::tensors, or the partition's buffers
   int64_t offset = 0;
   int64_t bytes = 0;
   int32_t first_step = 0, last_step = 0;
@@ -37,10 +37,10 @@ struct MemoryMap {
 // Sets the offsets of tensors, scratch operands and interior buffers, and the totals of `plan`.
 // Inputs are live from the start, outputs to the end. Error: kMemoryExceeded if the arena is larger
 // than `limit_bytes`, naming the call with the most live bytes.
-Result<MemoryMap> plan_memory(ProgramPlan& plan, int64_t limit_bytes = INT32_MAX);
+Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes = INT32_MAX);
 
 // Encodes the payload of each partition, after plan_memory. Errors: those of
 // LoweredPartition::encode.
-Result<void> encode_payloads(ProgramPlan& plan);
+Result<void> encode_payloads(MethodPlan& plan);
 
 }  // namespace dtr

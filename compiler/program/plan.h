@@ -18,7 +18,7 @@
 namespace dtr {
 
 struct TensorRef {
-  uint32_t index = UINT32_MAX;  // into ProgramPlan::tensors
+  uint32_t index = UINT32_MAX;  // into MethodPlan::tensors
   auto operator<=>(const TensorRef&) const = default;
 };
 
@@ -72,7 +72,7 @@ struct NamedBytes {
   std::vector<std::byte> bytes;
 };
 
-struct ProgramPlan {
+struct MethodPlan {
   std::string method = "forward";
   std::vector<PlanTensor> tensors;
   std::vector<PlanCall> calls;  // in order of execution

@@ -260,7 +260,7 @@ Result<PteFile> PteFile::parse(std::span<const std::byte> bytes, const std::stri
 
 Result<PteFile> PteFile::check(PteFile pte_file, std::span<const std::byte> bytes,
                                bool check_checksum) {
-  if (const pte::Status status = pte::ProgramFile::open(
+  if (const pte::Status status = pte::VerifiedFile::open(
           bytes, check_checksum ? crc32_with_hole : nullptr, &pte_file.file_);
       !status.ok()) {
     return tl::unexpected(to_diagnostic(status, pte_file.path_));

@@ -9,8 +9,8 @@
 
 #include "compiler/support/file_contents.h"
 #include "compiler/support/result.h"
-#include "device/pte/program_file.h"
 #include "device/pte/tensor_file.h"
+#include "device/pte/verified_file.h"
 
 namespace dtr {
 
@@ -48,7 +48,7 @@ class PteFile {
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
-  const pte::ProgramFile& file() const { return file_; }
+  const pte::VerifiedFile& file() const { return file_; }
   // Null if the program has none. Its indices (sources, values, calls) have been checked.
   const pte::DebugMap* debug_map() const { return debug_map_; }
 
@@ -59,7 +59,7 @@ class PteFile {
   std::string path_;
   std::optional<FileContents> contents_;
   AlignedBytes copied_;
-  pte::ProgramFile file_;
+  pte::VerifiedFile file_;
   const pte::DebugMap* debug_map_ = nullptr;
 };
 

@@ -15,8 +15,8 @@
 #include "compiler/support/output_file.h"
 #include "device/numerics/crc32.h"
 #include "device/pte/manifest.h"
-#include "device/pte/program_file.h"
 #include "device/pte/program_generated.h"
+#include "device/pte/verified_file.h"
 
 namespace dtr {
 namespace {
@@ -42,7 +42,7 @@ void copy_text(char (&to)[kSize], std::string_view text) {
 
 class ProgramWriter {
  public:
-  ProgramWriter(const ProgramPlan& plan, const WriteOptions& options)
+  ProgramWriter(const MethodPlan& plan, const WriteOptions& options)
       : plan_(plan), options_(options), value_of_tensor_(plan.tensors.size(), -1) {}
 
   Result<SerializedPte> write() {
@@ -394,7 +394,7 @@ class ProgramWriter {
     return sizes;
   }
 
-  const ProgramPlan& plan_;
+  const MethodPlan& plan_;
   const WriteOptions& options_;
   flatbuffers::FlatBufferBuilder builder_;
 
@@ -428,11 +428,11 @@ class ProgramWriter {
 
 }  // namespace
 
-Result<SerializedPte> serialize_program(const ProgramPlan& plan, const WriteOptions& options) {
+Result<SerializedPte> serialize_program(const MethodPlan& plan, const WriteOptions& options) {
   return ProgramWriter(plan, options).write();
 }
 
-Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path,
+Result<ProgramSizes> write_program(const MethodPlan& plan, const std::string& path,
                                    const WriteOptions& options) {
   DTR_ASSIGN(const SerializedPte program, serialize_program(plan, options));
   DTR_TRY(write_file(path, program.bytes));

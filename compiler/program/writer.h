@@ -1,4 +1,4 @@
-// Writes a ProgramPlan as a .pte that Deuteron's and ExecuTorch's runtimes read. Same plan, same
+// Writes a MethodPlan as a .pte that Deuteron's and ExecuTorch's runtimes read. Same plan, same
 // bytes.
 //
 // Layout: FlatBuffer with extended header, then segments on 16-byte boundaries: constants, one
@@ -42,11 +42,11 @@ struct SerializedPte {
 
 // The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or
 // the file beyond 2 GB).
-Result<SerializedPte> serialize_program(const ProgramPlan& plan, const WriteOptions& options = {});
+Result<SerializedPte> serialize_program(const MethodPlan& plan, const WriteOptions& options = {});
 
 // Writes the bytes of serialize_program to a file, atomically. Errors: those of serialize_program,
 // kFileNotWritable.
-Result<ProgramSizes> write_program(const ProgramPlan& plan, const std::string& path,
+Result<ProgramSizes> write_program(const MethodPlan& plan, const std::string& path,
                                    const WriteOptions& options = {});
 
 }  // namespace dtr

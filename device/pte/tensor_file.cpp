@@ -6,9 +6,9 @@
 #include "device/pte/flat_tensor_generated.h"
 #include "device/pte/flatbuffer.h"
 #include "device/pte/manifest.h"
-#include "device/pte/program_file.h"
 #include "device/pte/program_generated.h"
 #include "device/pte/scalar_type.h"
+#include "device/pte/verified_file.h"
 
 namespace dtr::pte {
 namespace {

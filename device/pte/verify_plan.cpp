@@ -18,7 +18,7 @@ static_assert(static_cast<int>(ScalarType::Bool) == static_cast<int>(dtr::Scalar
 
 class PlanVerifier {
  public:
-  PlanVerifier(const ProgramFile& file, const ExecutionPlan& plan)
+  PlanVerifier(const VerifiedFile& file, const ExecutionPlan& plan)
       : file_(file),
         plan_(plan),
         values_(tables<EValue>(&plan, ExecutionPlan::VT_VALUES)),
@@ -197,7 +197,7 @@ class PlanVerifier {
     return Error::kOk;
   }
 
-  const ProgramFile& file_;
+  const VerifiedFile& file_;
   const ExecutionPlan& plan_;
   const flatbuffers::Vector<flatbuffers::Offset<EValue>>& values_;
   size_t left_;
@@ -205,7 +205,7 @@ class PlanVerifier {
 
 }  // namespace
 
-Status verify_plans(const ProgramFile& file) {
+Status verify_plans(const VerifiedFile& file) {
   const auto& plans = tables<ExecutionPlan>(&file.program(), Program::VT_EXECUTION_PLAN);
   for (uint32_t i = 0; i < plans.size(); ++i) {
     uint32_t at = 0;

@@ -25,13 +25,13 @@
 // or all arguments of all instructions, takes time linear in the file.
 #pragma once
 
-#include "device/pte/program_file.h"
+#include "device/pte/verified_file.h"
 
 namespace dtr::pte {
 
 // Verifies all plans of a program whose structure, segments and named data have been verified. In a
 // failed status, `index` is the value, list entry or instruction at fault and `detail` the plan.
 // Errors: kMalformed, kUnsupported.
-Status verify_plans(const ProgramFile& file);
+Status verify_plans(const VerifiedFile& file);
 
 }  // namespace dtr::pte

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "device/numerics/crc32.h"
-#include "device/pte/program_file.h"
 #include "device/pte/tensor_file.h"
+#include "device/pte/verified_file.h"
 #include "device/runtime/delegate.h"
 #include "device/runtime/kernel.h"
 
@@ -23,7 +23,7 @@ struct LoadOptions {
   uint32_t target_hash = 0;            // of this machine; 0: do not compare
   // Verifies the checksum, which reads the whole file. Null: it is not verified, and its code is
   // not linked.
-  pte::ProgramFile::ChecksumFunction checksum = crc32_with_hole;
+  pte::VerifiedFile::ChecksumFunction checksum = crc32_with_hole;
   // Called for every missing kernel (kMissingKernel: name and overload, which may be empty),
   // delegate (kMissingDelegate: id) and constant (kMissingData: name).
   void (*on_missing)(void* context, Error what, std::string_view name,
@@ -43,11 +43,11 @@ class Program {
  public:
   // Loads a program. After an error the program is empty. Missing kernels, delegates and constants
   // are checked last and all reported to `on_missing`; the status names the first. Errors: those of
-  // ProgramFile::open, kWrongTarget, kMissingKernel, kMissingDelegate, kMissingData.
+  // VerifiedFile::open, kWrongTarget, kMissingKernel, kMissingDelegate, kMissingData.
   static Status load(std::span<const std::byte> bytes, const LoadOptions& options,
                      Program* program);
 
-  const pte::ProgramFile& file() const { return file_; }
+  const pte::VerifiedFile& file() const { return file_; }
   size_t method_count() const;
   std::string_view method_name(size_t index) const;
   // Null if there is no method of that name.
@@ -62,7 +62,7 @@ class Program {
  private:
   Status check(const LoadOptions& options) const;
 
-  pte::ProgramFile file_;
+  pte::VerifiedFile file_;
   KernelTable kernels_;
   DelegateTable delegates_;
   pte::TensorFiles tensor_files_;

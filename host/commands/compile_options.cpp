@@ -185,9 +185,8 @@ Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options,
                                              const CompileSettings& settings,
                                              const Compilation& compiled) {
   DTR_ASSIGN(const PteFile pte_file, PteFile::parse(compiled.pte(), options.model));
-  DTR_ASSIGN(const pt2::EdgeProgram edge,
-             pt2::to_edge_program(compiled.model_bytes, options.model,
-                                  debug_handles(*pte_file.debug_map())));
+  DTR_ASSIGN(const pt2::EdgeExport edge, pt2::to_edge_export(compiled.model_bytes, options.model,
+                                                             debug_handles(*pte_file.debug_map())));
   const bool has_real_samples = !std::holds_alternative<NoSamples>(settings.samples) &&
                                 !std::holds_alternative<NoiseSamples>(settings.samples);
   return to_etrecord(pte_file, edge,

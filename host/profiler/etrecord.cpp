@@ -93,7 +93,7 @@ std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& 
   return handles;
 }
 
-Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::EdgeProgram& edge,
+Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::EdgeExport& edge,
                                            std::span<const TensorView> inputs) {
   if (pte_file.debug_map() == nullptr)
     return fail(DiagnosticId::kNoDebugMap,

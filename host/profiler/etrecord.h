@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/frontends/pt2/edge_program.h"
+#include "compiler/frontends/pt2/edge_export.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/support/result.h"
 #include "compiler/support/zip_archive.h"
@@ -25,7 +25,7 @@ std::map<std::string, uint32_t, std::less<>> debug_handles(const pte::DebugMap& 
 
 // Writes a record. `inputs`: one sample on which the Inspector evaluates the model for comparison
 // with a run; may be empty. Error: kNoDebugMap.
-Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::EdgeProgram& edge,
+Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::EdgeExport& edge,
                                            std::span<const TensorView> inputs = {});
 
 class EtRecord {

@@ -513,7 +513,7 @@ Result<void> judge_attribution(const std::filesystem::path& model, const Session
                                const Profile& profile, Check& check) {
   DTR_ASSIGN(const Exported file, Exported::read(model));
   Judge judge(file, profile);
-  const pte::ProgramFile& program = session.pte_file().file();
+  const pte::VerifiedFile& program = session.pte_file().file();
   const pte::ExecutionPlan& plan = *program.program().execution_plan()->Get(0);
   const auto& instructions = *plan.chains()->Get(0)->instructions();
   for (uint32_t i = 0; i < instructions.size(); ++i)

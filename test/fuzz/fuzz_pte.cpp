@@ -37,8 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   }
   // A device does not read the debug map, which may be refused alone.
   const AlignedBytes copy(bytes);
-  pte::ProgramFile file;
-  if (!pte::ProgramFile::open(copy.bytes(), nullptr, &file).ok()) return 0;
+  pte::VerifiedFile file;
+  if (!pte::VerifiedFile::open(copy.bytes(), nullptr, &file).ok()) return 0;
   depth.reach(kRead);
   const fuzz::Outcome outcome = fuzz::run_program(copy.bytes());
   if (outcome >= fuzz::Outcome::kLoaded) depth.reach(kLoaded);

@@ -73,7 +73,7 @@ class Seeds {
     for (TraceEvent& event : trace->load.events) event.start = kTime, event.end = 2 * kTime;
     trace->cost = {.event = kTime, .events = kCostEvents, .run = kTime};
     write(name + ".etdump", to_etdump(*trace));
-    const pte::ProgramFile& file = (*session)->pte_file().file();
+    const pte::VerifiedFile& file = (*session)->pte_file().file();
     if (const auto* delegates = file.program().execution_plan()->Get(0)->delegates();
         delegates != nullptr && delegates->size() != 0)
       write(name + ".npu", file.payload(*delegates->Get(0)));

@@ -13,8 +13,8 @@
 
 #include "compiler/program/reader.h"
 #include "device/numerics/crc32.h"
-#include "device/pte/program_file.h"
 #include "device/pte/program_generated.h"
+#include "device/pte/verified_file.h"
 #include "test/fuzz/mutators.h"
 
 namespace {
@@ -43,7 +43,7 @@ struct Slot {
 
 class Plans {
  public:
-  // `data` holds a program that pte::ProgramFile::open has accepted.
+  // `data` holds a program that pte::VerifiedFile::open has accepted.
   explicit Plans(const pte::Program& program) {
     each(program.execution_plan(), [&](const pte::ExecutionPlan& plan) { visit(plan); });
   }
@@ -158,7 +158,7 @@ void change(std::minstd_rand& random, const std::vector<Slot>& slots) {
 }
 
 // The checksum that the program names, over what it is now.
-void sign(std::span<std::byte> bytes, const pte::ProgramFile& file) {
+void sign(std::span<std::byte> bytes, const pte::VerifiedFile& file) {
   const std::span<const std::byte> stored = file.named_data(pte::kChecksumKey);
   if (stored.size() != sizeof(uint32_t)) return;
   const uint32_t checksum =
@@ -174,19 +174,19 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   if (random() % 16 == 0) return LLVMFuzzerMutate(data, size, max_size);
   const auto bytes = std::as_bytes(std::span(data, size));
   AlignedBytes copy(bytes);
-  pte::ProgramFile file;
-  if (!pte::ProgramFile::open(copy.bytes(), nullptr, &file).ok())
+  pte::VerifiedFile file;
+  if (!pte::VerifiedFile::open(copy.bytes(), nullptr, &file).ok())
     return LLVMFuzzerMutate(data, size, max_size);
   // Changes that the reader refuses are seldom worth a run: another one is tried.
   for (int tries = random() % 8 == 0 ? 1 : 12; tries > 0; --tries) {
     copy = AlignedBytes(bytes);
-    (void)pte::ProgramFile::open(copy.bytes(), nullptr, &file);
+    (void)pte::VerifiedFile::open(copy.bytes(), nullptr, &file);
     const Plans plans(file.program());
     if (plans.slots().empty()) return LLVMFuzzerMutate(data, size, max_size);
     for (size_t count = 1 + random() % 2; count > 0; --count) change(random, plans.slots());
     sign({const_cast<std::byte*>(copy.bytes().data()), size}, file);
-    pte::ProgramFile changed;
-    if (pte::ProgramFile::open(copy.bytes(), nullptr, &changed).ok()) break;
+    pte::VerifiedFile changed;
+    if (pte::VerifiedFile::open(copy.bytes(), nullptr, &changed).ok()) break;
   }
   std::memcpy(data, copy.bytes().data(), size);
   return size;

@@ -48,7 +48,9 @@ class IncludeOrder(unittest.TestCase):
 
     def test_the_simulated_npu_sees_its_format_alone(self):
         self.allowed("device/simulator/decoder.cpp", "device/npu/microcode.h")
-        self.refused("device/simulator/decoder.cpp", "device/pte/program_file.h", "may not include")
+        self.refused(
+            "device/simulator/decoder.cpp", "device/pte/verified_file.h", "may not include"
+        )
         self.refused("device/simulator/decoder.cpp", "host/simulator/loops.h", "may not include")
         self.refused(
             "host/simulator/memory.cpp",

@@ -92,7 +92,7 @@ class InC : public testing::Test {
 
   // Another program of the same signature: softmax(x + bias) over rows, in less memory.
   static std::vector<std::byte> other_program() {
-    ProgramPlan plan{.target = "none", .tool = "test"};
+    MethodPlan plan{.target = "none", .tool = "test"};
     const Type image{.shape = {1, 3, 4, 5}};
     const TensorRef x = plan.add_tensor({"x", image});
     const TensorRef y = plan.add_tensor({"y", image});

@@ -146,7 +146,7 @@ TEST(EtRecord, IsMadeOfProgramAndModelByteForByte) {
   ASSERT_TRUE(pte_file) << to_text(pte_file.error());
   const std::vector<std::byte> model = test::read_bytes(data("branches.pt2"));
   const auto edge =
-      pt2::to_edge_program(model, "branches.pt2", debug_handles(*pte_file->debug_map()));
+      pt2::to_edge_export(model, "branches.pt2", debug_handles(*pte_file->debug_map()));
   ASSERT_TRUE(edge) << to_text(edge.error());
   const auto record = to_etrecord(*pte_file, *edge);
   ASSERT_TRUE(record) << to_text(record.error());

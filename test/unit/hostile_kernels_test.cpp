@@ -76,11 +76,11 @@ class Hostile {
     return method->run().error;
   }
   Error run() {
-    return run([](ProgramPlan&) {});
+    return run([](MethodPlan&) {});
   }
 
  private:
-  ProgramPlan plan_;
+  MethodPlan plan_;
   KernelCallPlan call_;
   std::vector<std::unique_ptr<std::vector<int32_t>>> integers_;
   std::vector<std::unique_ptr<std::vector<int8_t>>> bytes_;
@@ -154,7 +154,7 @@ TEST(HostileKernels, ScratchIsAligned) {
     EXPECT_EQ(make().hostile.run(), Error::kOk);
     Windows windows = make();
     // Behind everything else, at an odd place.
-    const auto move = [&](ProgramPlan& plan) {
+    const auto move = [&](MethodPlan& plan) {
       plan.tensors[windows.scratch.index].offset = plan.arena_bytes + 1;
       plan.arena_bytes += 256;
     };
@@ -166,7 +166,7 @@ TEST(HostileKernels, ScratchIsNoOtherTensor) {
   for (const auto make : kWindows) {
     for (const bool is_output : {false, true}) {
       Windows windows = make();
-      const auto move = [&](ProgramPlan& plan) {
+      const auto move = [&](MethodPlan& plan) {
         const int64_t place = (plan.arena_bytes + 15) / 16 * 16;
         plan.tensors[windows.scratch.index].offset = place;
         plan.tensors[(is_output ? windows.out : windows.in).index].offset = place + 4;
@@ -187,7 +187,7 @@ TEST(HostileKernels, ResultIsNotItsShifts) {
   hostile.arguments({x, hostile.bytes({8, 4}), std::monostate{}, int64_t{3}, int64_t{0},
                      hostile.integers(8, 1 << 30), shifts, false, int64_t{-128}, int64_t{127}});
   hostile.outputs({out});
-  EXPECT_EQ(hostile.run([&](ProgramPlan& plan) {
+  EXPECT_EQ(hostile.run([&](MethodPlan& plan) {
     plan.tensors[out.index].offset = plan.tensors[shifts.index].offset + 8;
   }),
             Error::kKernelArguments);

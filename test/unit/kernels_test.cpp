@@ -202,7 +202,7 @@ class Runner {
 
   const Cases& cases_;
   Orders orders_;
-  ProgramPlan plan_;
+  MethodPlan plan_;
   std::vector<std::string_view> expected_;
 };
 

@@ -105,9 +105,9 @@ inline runtime::InputTensor input_like(const runtime::Tensor& tensor,
 
 // x [1, 3, 4, 5] + bias → quantize → dequantize → max_pool2d → softmax: constants, scalars, lists,
 // two outputs of one kernel.
-inline ProgramPlan small_plan() {
+inline MethodPlan small_plan() {
   static constexpr float kBias[] = {1, 2, 3};
-  ProgramPlan plan{.target = "none", .tool = "test"};
+  MethodPlan plan{.target = "none", .tool = "test"};
   const Type image{.shape = {1, 3, 4, 5}};
   const Type pooled{.shape = {1, 3, 2, 2}};
   Type integer = image;
@@ -150,7 +150,7 @@ inline ProgramPlan small_plan() {
 }
 
 inline std::vector<std::byte> small_program() {
-  ProgramPlan plan = small_plan();
+  MethodPlan plan = small_plan();
   EXPECT_TRUE(plan_memory(plan));
   auto written = serialize_program(plan);
   EXPECT_TRUE(written);

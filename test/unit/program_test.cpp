@@ -161,7 +161,7 @@ class FakePartition final : public LoweredPartition {
 // two interior buffers.
 struct DelegatePlan {
   FakePartition partition;
-  ProgramPlan plan;
+  MethodPlan plan;
   TensorRef x, y;
   DelegatePlan() {
     const Type type{.dtype = DType::kInt8,
@@ -234,7 +234,7 @@ TEST(MemoryPlanner, RefusesWhatDoesNotFit) {
 }
 
 TEST(MemoryPlanner, InputsLiveFromTheStartAndOutputsToTheEnd) {
-  ProgramPlan plan = test::small_plan();
+  MethodPlan plan = test::small_plan();
   const auto map = plan_memory(plan);
   ASSERT_TRUE(map);
   std::vector<ArenaBuffer> buffers;
@@ -257,7 +257,7 @@ TEST(MemoryPlanner, InputsLiveFromTheStartAndOutputsToTheEnd) {
 
 // An input that only the last of three calls reads, and an output that the first one makes.
 TEST(MemoryPlanner, InputsWaitAndOutputsStay) {
-  ProgramPlan plan{.target = "none", .tool = "test"};
+  MethodPlan plan{.target = "none", .tool = "test"};
   const Type type{.shape = {1, 25}};
   const TensorRef x = plan.add_tensor({"x", type}), late = plan.add_tensor({"late", type}),
                   early = plan.add_tensor({"early", type}),
@@ -324,7 +324,7 @@ TEST(Writer, WritesTheCommittedBytes) {
 TEST(Writer, ReadsBackAsPlanned) {
   const auto pte_file = PteFile::parse(delegate_program(), "test.pte");
   ASSERT_TRUE(pte_file) << to_text(pte_file.error());
-  EXPECT_EQ(pte_file->file().checksum(), pte::ProgramFile::Checksum::kGood);
+  EXPECT_EQ(pte_file->file().checksum(), pte::VerifiedFile::Checksum::kGood);
   const pte::Manifest& manifest = *pte_file->file().manifest();
   EXPECT_EQ(manifest.target_hash, 0x1234u);
   EXPECT_EQ(manifest.sram_bytes, 2008u);
@@ -412,7 +412,7 @@ TEST(Writer, EqualConstantsAreStoredOnceAndInTheirLayout) {
   std::vector<float> values(24);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const auto bytes = std::as_bytes(std::span(values));
-  ProgramPlan plan;
+  MethodPlan plan;
   const Type contiguous{.shape = {1, 2, 3, 4}};
   const Type channels_last{.shape = {1, 2, 3, 4}, .layout = Layout::kChannelsLast};
   const TensorRef a = plan.add_tensor({"a", contiguous, bytes});
@@ -441,7 +441,7 @@ TEST(Writer, EqualConstantsAreStoredOnceAndInTheirLayout) {
 }
 
 TEST(Writer, RefusesWhatTheFormatCannotHold) {
-  ProgramPlan plan;
+  MethodPlan plan;
   plan.outputs = {plan.add_tensor({"huge", {.shape = {int64_t{1} << 33, 0}}})};
   const auto written = serialize_program(plan);
   ASSERT_FALSE(written);
@@ -450,7 +450,7 @@ TEST(Writer, RefusesWhatTheFormatCannotHold) {
 }
 
 TEST(Writer, LeavesNoFileBehindWhenItFails) {
-  ProgramPlan plan = test::small_plan();
+  MethodPlan plan = test::small_plan();
   ASSERT_TRUE(plan_memory(plan));
   const auto written = write_program(plan, "/nonexistent/folder/x.pte");
   ASSERT_FALSE(written);

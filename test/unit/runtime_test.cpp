@@ -111,7 +111,7 @@ TEST(Runtime, AsksForExactlyTheMemoryItUses) {
   Method::Requirements need;
   ASSERT_TRUE(Method::requirements(loaded.program, "forward", &need).ok());
   ASSERT_EQ(need.memories, 1u);
-  ProgramPlan plan = test::small_plan();
+  MethodPlan plan = test::small_plan();
   ASSERT_TRUE(plan_memory(plan));
   EXPECT_EQ(need.memory_bytes(0), static_cast<size_t>(plan.arena_bytes));
 
@@ -143,7 +143,7 @@ TEST(Runtime, AsksForExactlyTheMemoryItUses) {
 
 // A tensor of no elements is planned in a memory of no bytes: the list must have it all the same.
 TEST(Runtime, MemoriesOfNoBytesAreAskedForToo) {
-  ProgramPlan plan{.target = "none", .tool = "test"};
+  MethodPlan plan{.target = "none", .tool = "test"};
   const TensorRef x = plan.add_tensor({"x", {.shape = {0}}});
   const TensorRef y = plan.add_tensor({"y", {.shape = {0}}});
   plan.calls.emplace_back(KernelCallPlan{"aten::relu.out", {x}, {y}, {}});
@@ -358,7 +358,7 @@ TEST(DeuteronDelegate, TakesTheOperandsOfItsPayloadAligned) {
 
 std::vector<std::byte> delegate_program(std::string id, std::vector<std::byte> payload,
                                         uint32_t target_hash) {
-  ProgramPlan plan{.target = "somewhere", .target_hash = target_hash};
+  MethodPlan plan{.target = "somewhere", .target_hash = target_hash};
   const Type type{.dtype = DType::kInt8, .shape = {2, 3}};
   const TensorRef x = plan.add_tensor({"x", type});
   const TensorRef y = plan.add_tensor({"y", type});
@@ -454,7 +454,7 @@ TEST(Runtime, RunsWhatExecuTorchWrites) {
   ASSERT_TRUE(file && tensors);
   Program program;
   ASSERT_TRUE(test::load(file->bytes(), &program).ok());
-  EXPECT_EQ(program.file().checksum(), pte::ProgramFile::Checksum::kAbsent);
+  EXPECT_EQ(program.file().checksum(), pte::VerifiedFile::Checksum::kAbsent);
   EXPECT_EQ(program.file().manifest(), nullptr);
   PreparedMethod method;
   ASSERT_TRUE(method.prepare(program).ok());
@@ -516,7 +516,7 @@ std::optional<std::vector<std::byte>> try_run(std::span<const std::byte> bytes,
 }
 
 TEST(Runtime, EveryFlippedBitIsFoundOrHarmless) {
-  ProgramPlan plan = test::small_plan();
+  MethodPlan plan = test::small_plan();
   ASSERT_TRUE(plan_memory(plan));
   const std::vector<std::byte> good = serialize_program(plan, {.debug_map = false})->bytes;
   const AlignedCopy bytes(good);

@@ -56,9 +56,9 @@ struct Opened {
 };
 Opened open(const std::vector<std::byte>& program) {
   const test::AlignedCopy bytes(program);
-  ProgramFile file;
+  VerifiedFile file;
   const auto start = std::chrono::steady_clock::now();
-  const Error error = ProgramFile::open(bytes.bytes(), nullptr, &file).error;
+  const Error error = VerifiedFile::open(bytes.bytes(), nullptr, &file).error;
   return {error, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 

@@ -49,7 +49,7 @@ INDIRECT = (
     (r"dtr::simulator::\(anonymous namespace\)::Execution::tell\(", ()),
     (r"dtr::runtime::Program::(load|check)\(", ()),
     (r"dtr::runtime::Program::constant\(", (r"dtr::pte::TensorFiles::search\(",)),
-    (r"dtr::pte::ProgramFile::(check|check_checksum|open)\(", (r"dtr::crc32_with_hole\(",)),
+    (r"dtr::pte::VerifiedFile::(check|check_checksum|open)\(", (r"dtr::crc32_with_hole\(",)),
 )
 # Who calls itself: how often it stands in one chain of calls at most. device/pte/flatbuffer.h:
 # kMaxSchemaDepth.

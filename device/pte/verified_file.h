@@ -20,19 +20,19 @@ struct Tensor;
 
 inline constexpr size_t kFileAlignment = 16;  // of the file's first byte, constants and payloads
 
-class ProgramFile {
+class VerifiedFile {
  public:
   enum class Checksum : uint8_t { kAbsent, kGood, kUnchecked };
   // crc32_with_hole (device/numerics/crc32.h); null: the checksum is not verified, and its code is
   // not linked.
   using ChecksumFunction = uint32_t (*)(std::span<const std::byte> bytes, size_t hole);
 
-  ProgramFile() = default;
+  VerifiedFile() = default;
   // Verifies header, structure, segments, checksum (if present and `function` is not null), all
   // plans, values, lists and instructions. Errors: kTruncated, kNotAProgram, kNewerVersion,
   // kMalformed, kBadChecksum, kMisaligned, kUnsupported, kNull.
   static Status open(std::span<const std::byte> bytes, ChecksumFunction function,
-                     ProgramFile* file);
+                     VerifiedFile* file);
 
   const Program& program() const { return *program_; }
   std::span<const std::byte> bytes() const { return bytes_; }

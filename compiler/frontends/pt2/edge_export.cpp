@@ -1,4 +1,4 @@
-#include "compiler/frontends/pt2/edge_program.h"
+#include "compiler/frontends/pt2/edge_export.h"
 
 #include <algorithm>
 #include <cstring>
@@ -54,7 +54,7 @@ class Converter {
   Converter(const Archive& archive, const std::map<std::string, uint32_t, std::less<>>& handles)
       : archive_(archive), handles_(handles) {}
 
-  Result<EdgeProgram> convert(const Json& model) {
+  Result<EdgeExport> convert(const Json& model) {
     const Json& module = model.at("graph_module");
     Json edge{{"graph_module",
                {{"graph", graph(module.at("graph"))},
@@ -66,9 +66,9 @@ class Converter {
               {"dialect", "TRAINING"},
               {"verifiers", Json::array({"TRAINING"})}};  // takes every operator
     DTR_TRY(read_tensors(module.at("signature").at("input_specs")));
-    return EdgeProgram{.json = edge.dump(),
-                       .state_dict = to_torch_file(saved_),
-                       .constants = to_torch_file(constants_)};
+    return EdgeExport{.json = edge.dump(),
+                      .state_dict = to_torch_file(saved_),
+                      .constants = to_torch_file(constants_)};
   }
 
  private:
@@ -139,8 +139,8 @@ class Converter {
 
 }  // namespace
 
-Result<EdgeProgram> to_edge_program(std::span<const std::byte> bytes, const std::string& file,
-                                    const std::map<std::string, uint32_t, std::less<>>& handles) {
+Result<EdgeExport> to_edge_export(std::span<const std::byte> bytes, const std::string& file,
+                                  const std::map<std::string, uint32_t, std::less<>>& handles) {
   DTR_ASSIGN(const Archive archive, Archive::open(bytes, file));
   DTR_ASSIGN(const ZipArchive zip, ZipArchive::open(bytes, file));
   const std::string& first = zip.entries().front().name;

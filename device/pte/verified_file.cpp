@@ -1,4 +1,4 @@
-#include "device/pte/program_file.h"
+#include "device/pte/verified_file.h"
 
 #include <bit>
 #include <cstring>
@@ -50,8 +50,8 @@ uint32_t word(const void* table, flatbuffers::voffset_t slot) {
   return static_cast<const flatbuffers::Table*>(table)->GetField<uint32_t>(slot, 0);
 }
 
-Status ProgramFile::open(std::span<const std::byte> bytes, ChecksumFunction function,
-                         ProgramFile* file) {
+Status VerifiedFile::open(std::span<const std::byte> bytes, ChecksumFunction function,
+                          VerifiedFile* file) {
   *file = {};
   file->bytes_ = bytes;
   Status status;
@@ -60,7 +60,7 @@ Status ProgramFile::open(std::span<const std::byte> bytes, ChecksumFunction func
 }
 
 // Of a failed check, `where` gets index and detail.
-Error ProgramFile::check(ChecksumFunction function, Status* where) {
+Error VerifiedFile::check(ChecksumFunction function, Status* where) {
   if (const Error error = check_header(); error != Error::kOk) return error;
   const std::span<const std::byte> structure = bytes_.first(program_size_);
   if (!verify_flatbuffer(kProgramSchema, structure)) return Error::kMalformed;
@@ -85,7 +85,7 @@ Error ProgramFile::check(ChecksumFunction function, Status* where) {
   return check_manifest(where);
 }
 
-Error ProgramFile::check_header() {
+Error VerifiedFile::check_header() {
   if (bytes_.size() < sizeof(Start)) return Error::kTruncated;
   if (bytes_.data() == nullptr) return Error::kNull;
   if (!aligned(bytes_.data(), kFileAlignment)) return Error::kMisaligned;
@@ -110,7 +110,7 @@ Error ProgramFile::check_header() {
   return program_size_ > kMaxProgramBytes ? Error::kMalformed : Error::kOk;
 }
 
-Error ProgramFile::check_checksum(ChecksumFunction function) {
+Error VerifiedFile::check_checksum(ChecksumFunction function) {
   const std::span<const std::byte> stored = named_data(kChecksumKey);
   if (stored.empty()) return Error::kOk;
   checksum_ = Checksum::kUnchecked;
@@ -124,7 +124,7 @@ Error ProgramFile::check_checksum(ChecksumFunction function) {
              : Error::kBadChecksum;
 }
 
-Error ProgramFile::check_manifest(Status* where) {
+Error VerifiedFile::check_manifest(Status* where) {
   const std::span<const std::byte> stored = named_data(kManifestKey);
   if (stored.empty()) return Error::kOk;
   if (stored.size() < sizeof(Manifest) || !aligned(stored.data(), alignof(Manifest)))
@@ -140,7 +140,7 @@ Error ProgramFile::check_manifest(Status* where) {
   return Error::kOk;
 }
 
-std::span<const std::byte> ProgramFile::segment(uint32_t index) const {
+std::span<const std::byte> VerifiedFile::segment(uint32_t index) const {
   const auto& segments = tables<DataSegment>(program_, Program::VT_SEGMENTS);
   if (index >= segments.size()) return {};
   const DataSegment& segment = *segments.Get(index);
@@ -148,14 +148,14 @@ std::span<const std::byte> ProgramFile::segment(uint32_t index) const {
                                static_cast<size_t>(segment.size()));
 }
 
-std::span<const std::byte> ProgramFile::named_data(std::string_view key) const {
+std::span<const std::byte> VerifiedFile::named_data(std::string_view key) const {
   for (const NamedData* entry : tables<NamedData>(program_, Program::VT_NAMED_DATA)) {
     if (entry->key()->string_view() == key) return segment(entry->segment_index());
   }
   return {};
 }
 
-std::span<const std::byte> ProgramFile::payload(const BackendDelegate& delegate) const {
+std::span<const std::byte> VerifiedFile::payload(const BackendDelegate& delegate) const {
   const BackendDelegateDataReference& at = *delegate.processed();
   if (at.location() == DataLocation::Segment) return segment(at.index());
   const auto& inlined =
@@ -164,7 +164,7 @@ std::span<const std::byte> ProgramFile::payload(const BackendDelegate& delegate)
   return bytes_of(inlined.Get(at.index()), BackendDelegateInlineData::VT_DATA);
 }
 
-std::span<const std::byte> ProgramFile::constant(uint32_t index) const {
+std::span<const std::byte> VerifiedFile::constant(uint32_t index) const {
   if (const SubsegmentOffsets* at = program_->constant_segment();
       at != nullptr && at->offsets() != nullptr) {
     const std::span<const std::byte> data = segment(at->segment_index());
