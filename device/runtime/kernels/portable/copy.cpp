@@ -12,11 +12,8 @@ namespace {
 // out = in, then src in its elements from `first` on at `strides`. src has those of `sizes`.
 Error replace(const Tensor& in, const Tensor& src, const Tensor& out, int64_t first,
               const Strides& src_strides, const Strides& strides, std::span<const int32_t> sizes) {
+  if (const Error error = copy_elements(in, out); error != Error::kOk) return error;
   const size_t element = byte_size(in.dtype);
-  if (const Error error =
-          move_elements(in.data, strides_of(in), out.data, strides_of(out), out.shape(), element);
-      error != Error::kOk)
-    return error;
   return move_elements(src.data, src_strides, out.data + static_cast<size_t>(first) * element,
                        strides, sizes, element);
 }
@@ -40,8 +37,8 @@ Error select_scatter_out(std::span<Value* const> values) {
   if (!arguments.good() || axis < 0 || !same_shape(in, out) || src.rank + 1 != in.rank)
     return Error::kKernelArguments;
   if (in.dtype != out.dtype || src.dtype != out.dtype) return Error::kKernelDtype;
-  const int64_t index = wanted < 0 ? wanted + in.sizes[axis] : wanted;
-  if (index < 0 || index >= in.sizes[axis]) return Error::kKernelArguments;
+  const int64_t index = wrap_index(wanted, in.sizes[axis]);
+  if (index < 0) return Error::kKernelArguments;
   const Strides own = strides_of(out);
   Strides strides;
   for (int d = 0; d < src.rank; ++d) {

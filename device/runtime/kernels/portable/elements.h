@@ -31,13 +31,15 @@ inline Strides broadcast_strides(const Tensor& tensor, int rank) {
   return strides;
 }
 
-inline bool broadcasts_to(const Tensor& from, const Tensor& to) {
-  if (from.rank > to.rank) return false;
-  for (int dim = 0; dim < from.rank; ++dim) {
-    const int32_t target = to.sizes[to.rank - from.rank + dim];
-    if (from.sizes[dim] != 1 && from.sizes[dim] != target) return false;
+inline bool broadcasts_to(const Tensor& from, std::span<const int32_t> to) {
+  if (from.rank > to.size()) return false;
+  for (size_t dim = 0; dim < from.rank; ++dim) {
+    if (from.sizes[dim] != 1 && from.sizes[dim] != to[to.size() - from.rank + dim]) return false;
   }
   return true;
+}
+inline bool broadcasts_to(const Tensor& from, const Tensor& to) {
+  return broadcasts_to(from, to.shape());
 }
 
 // Calls visit(offset_a, offset_b, …) for every index of `sizes`, last dimension fastest; one offset
@@ -254,6 +256,12 @@ inline Error move_elements(const std::byte* in, const Strides& in_strides, std::
   }
 }
 
+// out = in, for tensors of one shape and dtype.
+inline Error copy_elements(const Tensor& in, const Tensor& out) {
+  return move_elements(in.data, strides_of(in), out.data, strides_of(out), out.shape(),
+                       byte_size(in.dtype));
+}
+
 // The elements start, start + step, … in front of end. Bounds count from the end if they are
 // negative, and are limited to the extent; step is at least 1.
 struct Slice {
@@ -267,10 +275,11 @@ inline Slice slice_of(int64_t extent, int64_t start, int64_t end, int64_t step) 
   return {first, last <= first ? 0 : (last - first - 1) / step + 1};
 }
 
-// A dimension that may count from the end; -1 if out of range.
-inline int wrap_dim(int64_t dim, int rank) {
-  const int64_t wrapped = dim < 0 ? dim + rank : dim;
-  return wrapped >= 0 && wrapped < rank ? static_cast<int>(wrapped) : -1;
+// An index that may count from the end; -1 if it is outside of the extent.
+inline int64_t wrap_index(int64_t index, int64_t extent) {
+  const int64_t wrapped = index < 0 ? index + extent : index;
+  return wrapped >= 0 && wrapped < extent ? wrapped : -1;
 }
+inline int wrap_dim(int64_t dim, int rank) { return static_cast<int>(wrap_index(dim, rank)); }
 
 }  // namespace dtr::runtime::portable

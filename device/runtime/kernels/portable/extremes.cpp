@@ -1,22 +1,11 @@
 // The most extreme elements, NaN before all others: aten::max.unary_out and min.unary_out(self,
 // out) of all; aten::max.dim_max and min.dim_min(self, dim, keepdim, values, indices) along a
 // dimension, with the int64 index of the first of them. Float, integers and bools.
-#include <type_traits>
-
 #include "device/runtime/kernels/portable/kernels.h"
 #include "device/runtime/kernels/portable/reduce.h"
 
 namespace dtr::runtime::portable {
 namespace {
-
-template <class T>
-T load(const Tensor& tensor, int32_t at) {
-  if constexpr (std::is_same_v<T, float>) {
-    return tensor.values<float>()[at];
-  } else {
-    return load_integer(tensor, at);
-  }
-}
 
 // `indices` may be null.
 template <class T>
@@ -25,12 +14,12 @@ void find(const Tensor& in, const Reduction& reduction, bool greatest, const Ten
   for_each_offset(
       {reduction.outer, in.rank},
       [&](int32_t from, int32_t to, int32_t to_index) {
-        T best = load<T>(in, from);
+        T best = load_number<T>(in, from);
         int64_t position = 0, index = 0;
         for_each_offset(
             {reduction.inner, in.rank},
             [&](int32_t at) {
-              const T x = load<T>(in, from + at);
+              const T x = load_number<T>(in, from + at);
               if (best == best && (x != x || (greatest ? x > best : x < best))) {
                 best = x;
                 index = position;
@@ -38,11 +27,7 @@ void find(const Tensor& in, const Reduction& reduction, bool greatest, const Ten
               ++position;
             },
             reduction.in_strides);
-        if constexpr (std::is_same_v<T, float>) {
-          out.values<float>()[to] = best;
-        } else {
-          store_integer(out, to, best);
-        }
+        store_number<T>(out, to, best);
         if (indices != nullptr) indices->values<int64_t>()[to_index] = index;
       },
       reduction.in_strides, reduction.out_strides, index_strides);
@@ -81,9 +66,8 @@ Error of_dim(std::span<Value* const> values, bool greatest) {
   const bool keepdim = arguments.flag(2);
   const Tensor& out = arguments.output(3);
   const Tensor& indices = arguments.output(4);
-  if (!arguments.good() || (in.rank == 0 && dim != 0 && dim != -1)) return Error::kKernelArguments;
-  return extreme(in, {&dim, in.rank == 0 ? size_t{0} : size_t{1}}, keepdim, greatest, out,
-                 &indices);
+  return arguments.good() ? extreme(in, one_dim(in, dim), keepdim, greatest, out, &indices)
+                          : Error::kKernelArguments;
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ struct Named {
   int32_t part[kMaxRank] = {};   // the shape of the named part
   int part_rank = 0, begin = 0;  // the dimension of it where those of the places begin
   int32_t rest[kMaxRank] = {};   // the tensor's extents, 1 where it is indexed
+
+  std::span<const int32_t> part_shape() const { return {part, static_cast<size_t>(part_rank)}; }
 };
 
 bool is_mask(ScalarType dtype) { return dtype == ScalarType::kBool || dtype == ScalarType::kByte; }
@@ -161,11 +163,7 @@ Error put(const Tensor& out, std::span<Value* const> list, const Tensor& source,
   Named named;
   if (const Error error = find_named(out, list, &named); error != Error::kOk) return error;
   if (source.dtype != out.dtype || (adds && !is_number(out.dtype))) return Error::kKernelDtype;
-  if (source.rank > named.part_rank) return Error::kKernelArguments;
-  for (int d = 0; d < source.rank; ++d) {
-    const int32_t extent = named.part[named.part_rank - source.rank + d];
-    if (source.sizes[d] != 1 && source.sizes[d] != extent) return Error::kKernelArguments;
-  }
+  if (!broadcasts_to(source, named.part_shape())) return Error::kKernelArguments;
   if (is_empty(source)) return Error::kOk;
   const Strides own = strides_of(out), part = broadcast_strides(source, named.part_rank);
   const Strides rest = rest_strides(out, named, part);
@@ -194,8 +192,7 @@ Error index_tensor_out(std::span<Value* const> values) {
   Named named;
   if (const Error error = find_named(in, list, &named); error != Error::kOk) return error;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
-  if (!std::ranges::equal(out.shape(), std::span(named.part, static_cast<size_t>(named.part_rank))))
-    return Error::kKernelArguments;
+  if (!std::ranges::equal(out.shape(), named.part_shape())) return Error::kKernelArguments;
   if (is_empty(out)) return Error::kOk;
   const Strides own = strides_of(in), part = strides_of(out);
   const Strides rest = rest_strides(in, named, part);
@@ -216,10 +213,7 @@ Error index_put_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(4);
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
-  if (const Error error = move_elements(in.data, strides_of(in), out.data, strides_of(out),
-                                        out.shape(), byte_size(in.dtype));
-      error != Error::kOk)
-    return error;
+  if (const Error error = copy_elements(in, out); error != Error::kOk) return error;
   return put(out, list, source, adds);
 }
 

@@ -12,9 +12,7 @@ inline bool is_index(ScalarType dtype) {
 // The index at `at` of a dimension of that extent, which may count from the end; -1 if it is
 // outside.
 inline int64_t index_at(const Tensor& indices, int32_t at, int64_t extent) {
-  const int64_t wanted = load_integer(indices, at);
-  const int64_t index = wanted < 0 ? wanted + extent : wanted;
-  return index >= 0 && index < extent ? index : -1;
+  return wrap_index(load_integer(indices, at), extent);
 }
 
 // out[to] += in[from], of floats or, wrapped, of integers; both have one dtype.

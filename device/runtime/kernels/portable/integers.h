@@ -3,6 +3,8 @@
 // loop: such tensors are indices and masks, and few.
 #pragma once
 
+#include <type_traits>
+
 #include "device/runtime/kernels/portable/elements.h"
 
 namespace dtr::runtime::portable {
@@ -44,6 +46,24 @@ inline void store_integer(const Tensor& tensor, int32_t at, int64_t value) {
     default:
       tensor.values<uint8_t>()[at] = static_cast<uint8_t>(value);
       break;
+  }
+}
+
+// An element of a float tensor as float, of one of integers or bools as int64.
+template <class T>
+T load_number(const Tensor& tensor, int32_t at) {
+  if constexpr (std::is_same_v<T, float>) {
+    return tensor.values<float>()[at];
+  } else {
+    return load_integer(tensor, at);
+  }
+}
+template <class T>
+void store_number(const Tensor& tensor, int32_t at, T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    tensor.values<float>()[at] = value;
+  } else {
+    store_integer(tensor, at, value);
   }
 }
 

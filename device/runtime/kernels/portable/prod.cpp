@@ -38,11 +38,6 @@ Error any(const Tensor& in, std::span<const int64_t> dims, bool keepdim, const T
   });
 }
 
-// A tensor without dimensions has one all the same.
-std::span<const int64_t> dims_of(const Tensor& in, const int64_t* dim) {
-  return {dim, in.rank == 0 && (*dim == 0 || *dim == -1) ? size_t{0} : size_t{1}};
-}
-
 }  // namespace
 
 Error prod_out(std::span<Value* const> values) {
@@ -58,7 +53,7 @@ Error prod_int_out(std::span<Value* const> values) {
   const int64_t dim = arguments.integer(1);
   const bool keepdim = arguments.flag(2);
   const Tensor& out = arguments.output(4);
-  return arguments.good() ? product(in, dims_of(in, &dim), keepdim, out) : Error::kKernelArguments;
+  return arguments.good() ? product(in, one_dim(in, dim), keepdim, out) : Error::kKernelArguments;
 }
 
 Error any_all_out(std::span<Value* const> values) {
@@ -74,7 +69,7 @@ Error any_out(std::span<Value* const> values) {
   const int64_t dim = arguments.integer(1);
   const bool keepdim = arguments.flag(2);
   const Tensor& out = arguments.output(3);
-  return arguments.good() ? any(in, dims_of(in, &dim), keepdim, out) : Error::kKernelArguments;
+  return arguments.good() ? any(in, one_dim(in, dim), keepdim, out) : Error::kKernelArguments;
 }
 
 Error any_dims_out(std::span<Value* const> values) {

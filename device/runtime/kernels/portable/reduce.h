@@ -78,6 +78,12 @@ inline std::span<const int64_t> dims_or_all(Arguments& arguments, size_t index) 
   return arguments.is_none(index) ? std::span<const int64_t>() : arguments.ints(index);
 }
 
+// `dim` as a list, which must not outlive it; empty for a tensor without dimensions, of which 0 and
+// -1 name the only element.
+inline std::span<const int64_t> one_dim(const Tensor& in, const int64_t& dim) {
+  return {&dim, in.rank == 0 && (dim == 0 || dim == -1) ? size_t{0} : size_t{1}};
+}
+
 // `reduce` of a float kernel whose arguments are self, dim, keepdim, …, and the out tensor at
 // `output`.
 template <class Step, class Finish>

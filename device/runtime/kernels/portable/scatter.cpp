@@ -46,11 +46,6 @@ Error for_each_named(const Tensor& whole, int64_t dim, const Tensor& index, cons
   return error;
 }
 
-Error copy_all(const Tensor& in, const Tensor& out) {
-  return move_elements(in.data, strides_of(in), out.data, strides_of(out), out.shape(),
-                       byte_size(in.dtype));
-}
-
 void copy_element(const Tensor& in, int32_t from, const Tensor& out, int32_t to) {
   const size_t element = byte_size(in.dtype);
   std::memcpy(out.data + static_cast<size_t>(to) * element,
@@ -80,7 +75,7 @@ Error scatter_src_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(4);
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (in.dtype != out.dtype || src.dtype != out.dtype) return Error::kKernelDtype;
-  if (const Error error = copy_all(in, out); error != Error::kOk) return error;
+  if (const Error error = copy_elements(in, out); error != Error::kOk) return error;
   return for_each_named(out, dim, index, src, [&](int32_t named, int32_t place) {
     copy_element(src, place, out, named);
   });
@@ -95,7 +90,7 @@ Error scatter_value_out(std::span<Value* const> values) {
   const Tensor& out = arguments.output(4);
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
-  if (const Error error = copy_all(in, out); error != Error::kOk) return error;
+  if (const Error error = copy_elements(in, out); error != Error::kOk) return error;
   return for_element_type(out.dtype, [&]<class T>(T*) {
     const T element =
         out.dtype == ScalarType::kBool ? static_cast<T>(value != 0) : convert<T>(value);
@@ -114,7 +109,7 @@ Error scatter_add_out(std::span<Value* const> values) {
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (in.dtype != out.dtype || src.dtype != out.dtype || !is_number(out.dtype))
     return Error::kKernelDtype;
-  if (const Error error = copy_all(in, out); error != Error::kOk) return error;
+  if (const Error error = copy_elements(in, out); error != Error::kOk) return error;
   return for_each_named(out, dim, index, src,
                         [&](int32_t named, int32_t place) { add_element(src, place, out, named); });
 }

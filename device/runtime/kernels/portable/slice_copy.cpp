@@ -16,8 +16,8 @@ Error select_copy_out(std::span<Value* const> values) {
   const int axis = wrap_dim(dim, in.rank);
   if (!arguments.good() || axis < 0 || out.rank + 1 != in.rank) return Error::kKernelArguments;
   if (in.dtype != out.dtype) return Error::kKernelDtype;
-  const int64_t index = wanted < 0 ? wanted + in.sizes[axis] : wanted;
-  if (index < 0 || index >= in.sizes[axis]) return Error::kKernelArguments;
+  const int64_t index = wrap_index(wanted, in.sizes[axis]);
+  if (index < 0) return Error::kKernelArguments;
   const Strides own = strides_of(in);
   Strides strides;
   for (int d = 0; d < out.rank; ++d) {

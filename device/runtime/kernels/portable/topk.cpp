@@ -1,8 +1,6 @@
 // aten::topk.values(self, k, dim, largest, sorted, values, indices): the k most extreme elements
 // along a dimension and their int64 indices, most extreme first whether sorted or not; NaN is the
 // greatest. Of equal elements the first index comes first. Float, integers and bools.
-#include <type_traits>
-
 #include "device/runtime/kernels/portable/integers.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -28,23 +26,12 @@ class Heap {
     int64_t index;
   };
   Entry at(int32_t i) const {
-    return {load(values_, first_ + i * step_),
+    return {load_number<T>(values_, first_ + i * step_),
             indices_.values<int64_t>()[first_index_ + i * index_step_]};
   }
   void set(int32_t i, const Entry& entry) {
-    if constexpr (std::is_same_v<T, float>) {
-      values_.values<float>()[first_ + i * step_] = entry.value;
-    } else {
-      store_integer(values_, first_ + i * step_, entry.value);
-    }
+    store_number<T>(values_, first_ + i * step_, entry.value);
     indices_.values<int64_t>()[first_index_ + i * index_step_] = entry.index;
-  }
-  static T load(const Tensor& tensor, int32_t at) {
-    if constexpr (std::is_same_v<T, float>) {
-      return tensor.values<float>()[at];
-    } else {
-      return load_integer(tensor, at);
-    }
   }
   bool leaves_first(const Entry& a, const Entry& b) const {
     const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
@@ -90,7 +77,7 @@ void select(const Tensor& in, int axis, int32_t k, bool largest, const Tensor& v
       [&](int32_t i, int32_t v, int32_t n) {
         Heap<T> heap(values, v, to.of[at], indices, n, to_index.of[at], largest);
         for (int32_t e = 0; e < count; ++e) {
-          const typename Heap<T>::Entry entry{Heap<T>::load(in, i + e * from.of[at]), e};
+          const typename Heap<T>::Entry entry{load_number<T>(in, i + e * from.of[at]), e};
           if (e < k) {
             heap.raise(e, entry);
           } else if (heap.leaves_first(heap.at(0), entry)) {
