@@ -3,41 +3,14 @@
 
     make_elementwise_cases.py            (PyTorch 2.13; one thread)
 """
-import json
-import pathlib
-
-import numpy as np
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(1)
-torch.manual_seed(7)
-arrays, cases = {}, []
+from recorder import Recorder
+
+recorder = Recorder("e", seed=7)
+case = recorder.case
 ROUND = 2e-6  # exp of another library
-
-
-def argument(value):
-    if isinstance(value, torch.Tensor):
-        name = f"e{len(arrays)}"
-        arrays[name] = value.detach().contiguous().numpy()
-        return {"tensor": name}
-    if isinstance(value, str):
-        return {"string": value}
-    return {"int" if isinstance(value, int) else "double": value}
-
-
-def case(name, kernel, arguments, output, tolerance=0.0):
-    """tolerance: of the largest magnitude of the output; 0 means bit for bit."""
-    cases.append(
-        {
-            "name": name,
-            "kernel": kernel,
-            "arguments": [argument(a) for a in arguments],
-            "outputs": [argument(output)["tensor"]],
-            "tolerance": tolerance,
-        }
-    )
-
 
 x, y = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 5, 7)
 channel = torch.randn(3, 1, 1)
@@ -116,6 +89,4 @@ case(
     tolerance=ROUND,
 )
 
-here = pathlib.Path(__file__).parent
-np.savez_compressed(here / "elementwise.npz", **arrays)
-(here / "elementwise.json").write_text(json.dumps(cases, indent=None, separators=(",", ":")) + "\n")
+recorder.write("elementwise")

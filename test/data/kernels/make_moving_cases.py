@@ -4,56 +4,14 @@ and choose elements.
 
     make_moving_cases.py            (PyTorch 2.13; one thread)
 """
-import json
-import pathlib
-
-import numpy as np
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(1)
-torch.manual_seed(3)
-arrays, names, cases = {}, {}, []
+from recorder import Recorder
+
+recorder = Recorder("m", seed=3)
+case = recorder.case
 ROUND = 2e-6  # products summed in another order
-
-
-def tensor(value):
-    array = value.detach().contiguous().numpy()
-    key = (array.dtype.str, array.shape, array.tobytes())
-    if key not in names:
-        names[key] = f"m{len(arrays)}"
-        arrays[names[key]] = array
-    return names[key]
-
-
-def argument(value):
-    if value is None:
-        return None
-    if isinstance(value, torch.Tensor):
-        return {"tensor": tensor(value)}
-    if isinstance(value, bool):
-        return {"bool": value}
-    if isinstance(value, int):
-        return {"int": value}
-    if isinstance(value, float):
-        return {"double": value}
-    if value and isinstance(value[0], torch.Tensor):
-        return {"tensors": [tensor(t) for t in value]}
-    return {"doubles" if value and isinstance(value[0], float) else "ints": list(value)}
-
-
-def case(name, kernel, arguments, output, tolerance=0.0):
-    """tolerance: of the largest magnitude of the output; 0 means bit for bit."""
-    cases.append(
-        {
-            "name": name,
-            "kernel": kernel,
-            "arguments": [argument(a) for a in arguments],
-            "outputs": [tensor(output)],
-            "tolerance": tolerance,
-        }
-    )
-
 
 x, y = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 5, 7)
 codes = torch.randint(-128, 128, (2, 3, 5, 7), dtype=torch.int8)
@@ -160,6 +118,4 @@ case(
     tolerance=ROUND,
 )
 
-here = pathlib.Path(__file__).parent
-np.savez_compressed(here / "moving.npz", **arrays)
-(here / "moving.json").write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
+recorder.write("moving")

@@ -4,53 +4,13 @@ rounded divisions, and for functions that few models have.
 
     make_number_cases.py            (PyTorch 2.13; one thread)
 """
-import json
-import pathlib
-
-import numpy as np
 import torch
 
-torch.set_num_threads(1)
-torch.manual_seed(11)
-arrays, names, cases = {}, {}, []
+from recorder import Recorder
+
+recorder = Recorder("n", seed=11)
+case = recorder.case
 ROUND = 2e-6  # functions of another library
-
-
-def tensor(value):
-    array = value.detach().contiguous().numpy()
-    key = (array.dtype.str, array.shape, array.tobytes())
-    if key not in names:
-        names[key] = f"n{len(arrays)}"
-        arrays[names[key]] = array
-    return names[key]
-
-
-def argument(value):
-    if value is None:
-        return None
-    if isinstance(value, torch.Tensor):
-        return {"tensor": tensor(value)}
-    if isinstance(value, bool):
-        return {"bool": value}
-    if isinstance(value, str):
-        return {"string": value}
-    if isinstance(value, (list, tuple)):
-        return {"ints": list(value)}
-    return {"int" if isinstance(value, int) else "double": value}
-
-
-def case(name, kernel, arguments, output, tolerance=0.0):
-    """tolerance: of the largest magnitude of the output; 0 means bit for bit."""
-    cases.append(
-        {
-            "name": name,
-            "kernel": f"aten::{kernel}",
-            "arguments": [argument(a) for a in arguments],
-            "outputs": [tensor(output)],
-            "tolerance": tolerance,
-        }
-    )
-
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -92,7 +52,7 @@ case("sum_bool", "sum.IntList_out", [mask, [], False, None], mask.sum())
 case("cumsum_bool", "cumsum.out", [mask, 0, None], mask.cumsum(0))
 
 x, y = torch.randn(3, 5, 7) * 9, torch.randn(3, 5, 7) * 3
-case("cumsum", "cumsum.out", [x, 1, None], x.cumsum(1), ROUND)
+case("cumsum", "cumsum.out", [x, 1, None], x.cumsum(1), tolerance=ROUND)
 case("cumsum_scalar", "cumsum.out", [torch.tensor(2.5), 0, None], torch.tensor(2.5))
 for name in ("and", "or", "xor"):
     function = getattr(torch, f"bitwise_{name}")
@@ -127,25 +87,25 @@ for mode in ("floor", "trunc"):
 case("floor_divide", "floor_divide.out", [a, divisor], a // divisor)
 for name in ("fmod", "remainder"):
     function = getattr(torch, name)
-    case(name, f"{name}.Tensor_out", [x, small], function(x, small), ROUND)
+    case(name, f"{name}.Tensor_out", [x, small], function(x, small), tolerance=ROUND)
     case(f"{name}_int64", f"{name}.Tensor_out", [a, divisor], function(a, divisor))
-    case(f"{name}_number", f"{name}.Scalar_out", [x, 2.5], function(x, 2.5), ROUND)
+    case(f"{name}_number", f"{name}.Scalar_out", [x, 2.5], function(x, 2.5), tolerance=ROUND)
     case(f"{name}_whole", f"{name}.Scalar_out", [a, -7], function(a, -7))
 
 unit, positive = torch.rand(3, 5, 7) * 1.9 - 0.95, torch.rand(3, 5, 7) + 0.05
 for name in ("asin", "acos", "atanh"):
-    case(name, f"{name}.out", [unit], getattr(torch, name)(unit), ROUND)
+    case(name, f"{name}.out", [unit], getattr(torch, name)(unit), tolerance=ROUND)
 for name in ("asinh", "sinh", "cosh", "tan", "expm1", "trunc"):
-    case(name, f"{name}.out", [y], getattr(torch, name)(y), ROUND)
+    case(name, f"{name}.out", [y], getattr(torch, name)(y), tolerance=ROUND)
 for name in ("log1p", "log2", "log10"):
-    case(name, f"{name}.out", [positive], getattr(torch, name)(positive), ROUND)
-case("acosh", "acosh.out", [positive + 1], torch.acosh(positive + 1), ROUND)
-case("atan2", "atan2.out", [x, y], torch.atan2(x, y), ROUND)
-case("pow_tensors", "pow.Tensor_Tensor_out", [positive, y], positive**y, ROUND)
-case("pow_of_number", "pow.Scalar_out", [2.5, y], 2.5**y, ROUND)
+    case(name, f"{name}.out", [positive], getattr(torch, name)(positive), tolerance=ROUND)
+case("acosh", "acosh.out", [positive + 1], torch.acosh(positive + 1), tolerance=ROUND)
+case("atan2", "atan2.out", [x, y], torch.atan2(x, y), tolerance=ROUND)
+case("pow_tensors", "pow.Tensor_Tensor_out", [positive, y], positive**y, tolerance=ROUND)
+case("pow_of_number", "pow.Scalar_out", [2.5, y], 2.5**y, tolerance=ROUND)
 inside = positive / 1.2
-case("logit", "logit.out", [inside, None], torch.logit(inside), ROUND)
-case("logit_eps", "logit.out", [unit, 0.1], torch.logit(unit, 0.1), ROUND)
+case("logit", "logit.out", [inside, None], torch.logit(inside), tolerance=ROUND)
+case("logit_eps", "logit.out", [unit, 0.1], torch.logit(unit, 0.1), tolerance=ROUND)
 special = torch.tensor([[1.0, float("inf"), float("nan")], [float("-inf"), 0.0, -2.0]])
 case("isinf", "isinf.out", [special], special.isinf())
 case("isnan", "isnan.out", [special], special.isnan())
@@ -164,6 +124,4 @@ case(
     numbers.clamp(numbers.flip(3), numbers.flip(2)),
 )
 
-here = pathlib.Path(__file__).parent
-np.savez_compressed(here / "numbers.npz", **arrays)
-(here / "numbers.json").write_text(json.dumps(cases, indent=None, separators=(",", ":")) + "\n")
+recorder.write("numbers")

@@ -4,59 +4,14 @@ index, copy views, pad with elements of the tensor itself, and reduce to the mos
 
     make_place_cases.py            (PyTorch 2.13; one thread)
 """
-import json
-import pathlib
-
-import numpy as np
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(1)
-torch.manual_seed(29)
-arrays, names, cases = {}, {}, []
+from recorder import Recorder
+
+recorder = Recorder("p", seed=29)
+case = recorder.case
 ROUND = 2e-6  # sums in another order, functions of another library
-
-
-def tensor(value):
-    array = value.detach().contiguous().numpy()
-    key = (array.dtype.str, array.shape, array.tobytes())
-    if key not in names:
-        names[key] = f"p{len(arrays)}"
-        arrays[names[key]] = array
-    return names[key]
-
-
-def argument(value):
-    if value is None:
-        return None
-    if isinstance(value, torch.Tensor):
-        return {"tensor": tensor(value)}
-    if isinstance(value, bool):
-        return {"bool": value}
-    if isinstance(value, (list, tuple)):
-        if any(isinstance(v, torch.Tensor) for v in value):
-            return {"tensors": [None if v is None else tensor(v) for v in value]}
-        return {"ints": list(value)}
-    if value == float("inf"):
-        return {"infinite": True}  # JSON has no number for it
-    return {"int" if isinstance(value, int) else "double": value}
-
-
-def case(name, kernel, arguments, *outputs, tolerance=0.0, **more):
-    """tolerance: of the largest magnitude of the output; 0 means bit for bit. listed=True: the
-    outputs are one argument, a list; written=True: the first argument is what is written."""
-    kernel = kernel if "::" in kernel else f"aten::{kernel}"
-    cases.append(
-        {
-            "name": name,
-            "kernel": kernel,
-            "arguments": [argument(a) for a in arguments],
-            "outputs": [tensor(o) for o in outputs],
-            "tolerance": tolerance,
-            **more,
-        }
-    )
-
 
 x = torch.randn(2, 3, 5, 7)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -461,6 +416,4 @@ for name, (weight, bias) in {
         tolerance=ROUND,
     )
 
-here = pathlib.Path(__file__).parent
-np.savez_compressed(here / "places.npz", **arrays)
-(here / "places.json").write_text(json.dumps(cases, indent=None, separators=(",", ":")) + "\n")
+recorder.write("places")
