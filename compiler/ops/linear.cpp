@@ -2,6 +2,8 @@
 //
 // `one_rounding` is set on FULLY_CONNECTED of .tflite files, whose quantized form LiteRT's
 // reference kernels round once; all other rescaling, there and here, rounds twice.
+#include <algorithm>
+
 #include "compiler/ops/define.h"
 #include "compiler/ops/integer.h"
 #include "compiler/ops/matmul.h"
@@ -34,16 +36,14 @@ void evaluate(const OpView& view, std::span<const TensorView> operands,
               std::span<const TensorView> results) {
   const int64_t in = operands[1].shape[1];
   const int64_t out = operands[1].shape[0];
-  const T* weight = operands[1].values<T>().data();
   const T* bias = view.has(2) ? operands[2].values<T>().data() : nullptr;
   const RealBounds bounds = activation_bounds(view);
-  const T* x = operands[0].values<T>().data();
   const auto y = results[0].values<T>();
+  multiply_rows(operands[0].values<T>().data(), operands[1].values<T>().data(), y.data(),
+                static_cast<int64_t>(y.size()) / std::max<int64_t>(out, 1), out, in);
   for (size_t i = 0; i < y.size(); ++i) {
-    const auto row = static_cast<int64_t>(i) / out;
     const auto o = static_cast<int64_t>(i) % out;
-    y[i] = bounds.clamp(dot<T>(x + row * in, weight + o * in, in) +
-                        (bias == nullptr ? T{0} : bias[o]));
+    y[i] = bounds.clamp(y[i] + (bias == nullptr ? T{0} : bias[o]));
   }
 }
 
@@ -56,14 +56,14 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
   const std::vector<numerics::OutputStage> stages = output_stages(view, out);
   const bool one_rounding = view.argument<bool>("one_rounding");
   const auto y = results[0].values<int8_t>();
+  std::vector<uint32_t> sums(y.size());
+  multiply_rows(x.data(), weight.data(), sums.data(),
+                static_cast<int64_t>(y.size()) / std::max<int64_t>(out, 1), out, in);
   for (size_t i = 0; i < y.size(); ++i) {
-    const auto row = static_cast<int64_t>(i) / out;
     const auto o = static_cast<int64_t>(i) % out;
     const int32_t bias = view.has(2) ? operands[2].values<int32_t>()[static_cast<size_t>(o)] : 0;
-    const uint32_t sum = dot<uint32_t>(x.data() + row * in, weight.data() + o * in, in) +
-                         static_cast<uint32_t>(bias);
+    const auto accumulator = static_cast<int32_t>(sums[i] + static_cast<uint32_t>(bias));
     const numerics::OutputStage& stage = stages[static_cast<size_t>(o)];
-    const auto accumulator = static_cast<int32_t>(sum);
     y[i] = one_rounding ? stage.with_one_rounding(accumulator) : stage(accumulator);
   }
 }
