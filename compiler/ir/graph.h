@@ -187,6 +187,7 @@ struct Module {
   std::vector<Graph> graphs;
   ConstantPool constants;
   std::vector<SourceOp> sources;
+  std::vector<Diagnostic> notes;  // what was read in another form than the file has it
 
   Graph& forward() { return graphs.front(); }
   const Graph& forward() const { return graphs.front(); }

@@ -103,9 +103,9 @@ Result<Module> read_model(FileContents file, FileKind kind, const std::string& p
   if (kind == FileKind::kPt2) return pt2::read_pt2(std::move(file), path);
   if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path);
   if (kind == FileKind::kOnnx) {
-    DTR_ASSIGN(onnx::Import import, onnx::import_onnx(file.bytes(), path));
-    import.module.constants.keep(std::move(file));
-    return std::move(import.module);
+    DTR_ASSIGN(Module module, onnx::import_onnx(file.bytes(), path));
+    module.constants.keep(std::move(file));
+    return module;
   }
   if (kind != FileKind::kText) return not_a_model(kind, path);
   DTR_ASSIGN(Module module, parse_text(file.bytes(), path));
@@ -117,10 +117,7 @@ Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind, cons
                            std::span<const DetachedBytes> detached) {
   if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name, {}, detached);
   if (kind == FileKind::kText) return parse_text(bytes, name);
-  if (kind == FileKind::kOnnx) {
-    DTR_ASSIGN(onnx::Import import, onnx::import_onnx(bytes, name));
-    return std::move(import.module);
-  }
+  if (kind == FileKind::kOnnx) return onnx::import_onnx(bytes, name);
   if (kind != FileKind::kTflite) return not_a_model(kind, name);
   DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name));
   return std::move(import.module);

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "compiler/frontends/onnx/onnx.h"
-#include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/placement_report.h"
@@ -271,12 +269,7 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   watch_passes(options, watch, settings);
   settings.progress = watch.progress;
   settings.on_read = [&](const Compilation& model) {
-    if (model.kind == FileKind::kTflite)
-      for (const Diagnostic& note : tflite::notes_on_tflite(model.model_bytes, model.module.file))
-        print(watch, note);
-    if (model.kind == FileKind::kOnnx)
-      for (const Diagnostic& note : onnx::notes_on_onnx(model.model_bytes, model.module.file))
-        print(watch, note);
+    for (const Diagnostic& note : model.module.notes) print(watch, note);
     return check_read(options, model);
   };
   settings.on_quantized = [&](const Compilation& model) {

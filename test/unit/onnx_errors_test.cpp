@@ -74,7 +74,7 @@ ModelProto sum_with_stored(TensorProto*& tensor, int32_t type = onnx::kFloat) {
   return model;
 }
 
-Result<onnx::Import> import_model(const ModelProto& model, const std::string& path = "m.onnx") {
+Result<Module> import_model(const ModelProto& model, const std::string& path = "m.onnx") {
   const std::string bytes = model.SerializeAsString();
   return onnx::import_onnx(std::as_bytes(std::span(bytes)), path);
 }
@@ -94,8 +94,8 @@ std::vector<float> run(const ModelProto& model, std::vector<float> x,
     ADD_FAILURE() << to_text(import.error());
     return {};
   }
-  const Graph& graph = import->module.forward();
-  const auto executor = make_reference_executor(import->module, graph);
+  const Graph& graph = import->forward();
+  const auto executor = make_reference_executor(*import, graph);
   const TensorView view{DType::kFloat32, graph.type(graph.inputs()[0]).shape,
                         reinterpret_cast<std::byte*>(x.data())};
   const auto outputs = executor->run(std::span(&view, 1));
@@ -190,8 +190,7 @@ TEST(OnnxErrors, OpenDimensions) {
   shape.mutable_dim(0)->set_dim_param("batch");
   const auto import = import_model(model);
   ASSERT_TRUE(import.has_value());
-  EXPECT_EQ(import->module.forward().type(import->module.forward().inputs()[0]).shape,
-            (Shape{1, 3}));
+  EXPECT_EQ(import->forward().type(import->forward().inputs()[0]).shape, (Shape{1, 3}));
   ASSERT_EQ(import->notes.size(), 1u);
   EXPECT_EQ(import->notes[0].id, DiagnosticId::kOnnxUnsupportedShape);
   shape.mutable_dim(1)->clear_dim_value();

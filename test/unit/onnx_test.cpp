@@ -104,7 +104,7 @@ Verdict judge(const std::string& name, const Case& of, const Rule& rule) {
   if (of.model == nullptr) return {.reason = "no model"};
   const auto import = onnx::import_onnx(of.model->bytes(), name + ".onnx");
   if (!import) return {.refused = true, .reason = import.error().reason};
-  const Graph& graph = import->module.forward();
+  const Graph& graph = import->forward();
   if (graph.inputs().size() != of.inputs.size())
     return {.reason = "it has " + std::to_string(graph.inputs().size()) + " inputs"};
   std::vector<TensorView> views;
@@ -117,7 +117,7 @@ Verdict judge(const std::string& name, const Case& of, const Rule& rule) {
   Rule of_case = rule;
   if (of.relative != nullptr)
     of_case.relative = static_cast<double>(of.relative->values<float>()[0]);
-  const auto executor = make_reference_executor(import->module, graph);
+  const auto executor = make_reference_executor(*import, graph);
   const auto outputs = executor->run(views, {});
   if (!outputs) return {.reason = outputs.error().reason};
   if (outputs->size() != of.outputs.size())

@@ -83,13 +83,13 @@ Versions versions_of(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdP
 
 Importer::Importer(pb::ModelProto& model, const std::string& path)
     : model_(model),
-      import_([&] {
-        Import import;
-        import.module.file = path;
-        import.module.graphs.resize(1);
-        return import;
+      module_([&] {
+        Module module;
+        module.file = path;
+        module.graphs.resize(1);
+        return module;
       }()),
-      rewriter_(import_.module.graphs[0]),
+      rewriter_(module_.graphs[0]),
       tensors_(path),
       nodes_left_(kMostNodes) {}
 
@@ -99,14 +99,14 @@ tl::unexpected<Diagnostic> Importer::invalid(std::string reason, std::string nod
 }
 
 void Importer::note(DiagnosticId id, std::string reason, std::string fix, std::string node) {
-  import_.notes.push_back({.id = id,
+  module_.notes.push_back({.id = id,
                            .reason = std::move(reason),
                            .fix = std::move(fix),
                            .place = place(std::move(node)),
                            .severity = Severity::kNote});
 }
 
-Result<Import> Importer::run() && {
+Result<Module> Importer::run() && {
   DTR_TRY(read_versions());
   for (const pb::FunctionProto& function : model_.functions()) {
     functions_[key_of(function.domain(), function.name(), function.overload())] = &function;
@@ -120,7 +120,7 @@ Result<Import> Importer::run() && {
   for (const pb::ValueInfoProto& output : model_.graph().output()) outputs.push_back(output.name());
   DTR_TRY(import_nodes(model_.graph().node(), scope, outputs));
   DTR_TRY(finish(scope));
-  return std::move(import_);
+  return std::move(module_);
 }
 
 Result<void> Importer::read_versions() {
@@ -262,7 +262,7 @@ void Importer::add_stored(const pb::GraphProto& graph, Scope& scope) {
 // ---- nodes
 
 Result<ValueId> Importer::add_constant(const Tensor& tensor, const std::string& name) {
-  const ConstantId id = import_.module.constants.add(tensor.dtype(), tensor.bytes());
+  const ConstantId id = module_.constants.add(tensor.dtype(), tensor.bytes());
   return rewriter_.add_constant({.dtype = tensor.dtype(), .shape = tensor.shape()}, id, name);
 }
 
@@ -332,14 +332,13 @@ Result<void> Importer::import_node(const pb::NodeProto& node, Scope& scope) {
   if (const pb::FunctionProto* function = find_function(node))
     return call_function(node, *function, scope);
   const Operator& row = *find_operator(plain_domain(node.domain()), node.op_type());
-  const auto source = static_cast<uint32_t>(import_.module.sources.size());
-  import_.module.sources.push_back(
-      {.name = scope.prefix + name_of(node), .target = node.op_type()});
+  const auto source = static_cast<uint32_t>(module_.sources.size());
+  module_.sources.push_back({.name = scope.prefix + name_of(node), .target = node.op_type()});
   for (const pb::StringStringEntryProto& entry : node.metadata_props()) {
     if (entry.key() == "pkg.torch.onnx.name_scopes")
-      import_.module.sources.back().module_path = innermost_module(entry.value());
+      module_.sources.back().module_path = innermost_module(entry.value());
     if (entry.key() == "pkg.torch.onnx.stack_trace")
-      import_.module.sources.back().source_line = innermost_line(entry.value());
+      module_.sources.back().source_line = innermost_line(entry.value());
   }
   NodeImport import(*this, node, scope, row, source);
   if (import.inputs() > row.max_inputs || import.outputs() == 0)
@@ -347,7 +346,7 @@ Result<void> Importer::import_node(const pb::NodeProto& node, Scope& scope) {
         fmt::format("it has {} inputs and {} outputs", import.inputs(), import.outputs()));
   for (size_t i = 0; i < row.min_inputs; ++i)
     if (!import.has(i)) return import.invalid(fmt::format("input {} is absent", i));
-  const size_t first_new = import_.module.forward().value_slots();
+  const size_t first_new = module_.forward().value_slots();
   Values results;
   if (row.build != nullptr) {
     DTR_ASSIGN(results, row.build(import));
@@ -464,19 +463,19 @@ Result<void> Importer::finish(const Scope& scope) {
   }
   if (outputs.empty()) return invalid("the model has no output", {});
   rewriter_.set_outputs(outputs);
-  if (Result<void> verified = verify(import_.module); !verified) {
+  if (Result<void> verified = verify(module_); !verified) {
     Diagnostic diagnostic = std::move(verified).error();
     diagnostic.id = DiagnosticId::kOnnxInvalid;
-    diagnostic.place.file = import_.module.file;
+    diagnostic.place.file = module_.file;
     return tl::unexpected<Diagnostic>(std::move(diagnostic));
   }
   return {};
 }
 
 Result<ValueId> Importer::as_in_file(ValueId value) {
-  const auto source = static_cast<uint32_t>(import_.module.sources.size());
+  const auto source = static_cast<uint32_t>(module_.sources.size());
   const std::string name = rewriter_.graph().value(value).name;
-  import_.module.sources.push_back({.name = name, .target = "UINT8"});
+  module_.sources.push_back({.name = name, .target = "UINT8"});
   static const pb::NodeProto kNone;
   static const Operator kNoRow{};
   const Scope scope{.versions = &versions_};
@@ -496,14 +495,9 @@ bool looks_like_onnx(std::span<const std::byte> head) {
   return std::ranges::find(kTags, byte(2)) != std::end(kTags);
 }
 
-Result<Import> import_onnx(std::span<const std::byte> bytes, const std::string& path) {
+Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path) {
   DTR_ASSIGN(pb::ModelProto model, parse(bytes, path));
   return Importer(model, path).run();
-}
-
-std::vector<Diagnostic> notes_on_onnx(std::span<const std::byte> bytes, const std::string& path) {
-  Result<Import> import = import_onnx(bytes, path);
-  return import ? std::move(import->notes) : std::vector<Diagnostic>();
 }
 
 Result<Module> read_onnx(const std::string& path) {
@@ -512,8 +506,7 @@ Result<Module> read_onnx(const std::string& path) {
     DTR_ASSIGN(const FileContents contents, FileContents::read(path));
     DTR_ASSIGN(model, parse(contents.bytes(), path));
   }
-  DTR_ASSIGN(Import import, Importer(*model, path).run());
-  return std::move(import.module);
+  return Importer(*model, path).run();
 }
 
 }  // namespace dtr::onnx

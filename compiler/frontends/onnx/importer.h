@@ -42,7 +42,7 @@ class Importer {
  public:
   Importer(pb::ModelProto& model, const std::string& path);
   // Imports the whole file. Errors: ids onnx-*.
-  Result<Import> run() &&;
+  Result<Module> run() &&;
 
  private:
   friend class NodeImport;
@@ -80,14 +80,12 @@ class Importer {
   // An output of codes as the file has it: bytes.
   Result<ValueId> as_in_file(ValueId value);
 
-  Place place(std::string node) const {
-    return {.file = import_.module.file, .node = std::move(node)};
-  }
+  Place place(std::string node) const { return {.file = module_.file, .node = std::move(node)}; }
   void note(DiagnosticId id, std::string reason, std::string fix, std::string node);
   tl::unexpected<Diagnostic> invalid(std::string reason, std::string node) const;
 
   pb::ModelProto& model_;
-  Import import_;
+  Module module_;
   Rewriter rewriter_;
   TensorReader tensors_;
   Versions versions_;

@@ -31,8 +31,8 @@ bool is_of(const pb::AttributeProto& attribute, int32_t type) {
 
 NodeImport::NodeImport(Importer& importer, const pb::NodeProto& node, const Scope& scope,
                        const Operator& row, uint32_t source)
-    : GraphBuilder(importer.import_.module, importer.import_.module.forward(),
-                   {.sources = {source}}, importer.import_.module.sources[source].name),
+    : GraphBuilder(importer.module_, importer.module_.forward(), {.sources = {source}},
+                   importer.module_.sources[source].name),
       importer_(importer),
       node_(node),
       scope_(scope),

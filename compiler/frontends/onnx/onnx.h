@@ -15,19 +15,12 @@
 namespace dtr::onnx {
 
 // An imported model. Shapes, inputs and outputs are those of the file, contiguous.
-struct Import {
-  Module module;
-  std::vector<Diagnostic> notes;  // what is read in another form than the file has it
-};
-
 // Reads a model. External data are read from files in the folder of `path`. Errors: file-not-found
 // and ids onnx-*, each with the tensor or node at fault.
 Result<Module> read_onnx(const std::string& path);
 // The same for a file in memory, of which nothing is kept; `path` names it in messages, and its
 // folder holds external data. Errors: ids onnx-*.
-Result<Import> import_onnx(std::span<const std::byte> bytes, const std::string& path);
-// The notes of an import alone, none if the file is refused.
-std::vector<Diagnostic> notes_on_onnx(std::span<const std::byte> bytes, const std::string& path);
+Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path);
 
 // True if a file that begins with these bytes may be an ONNX model. The format has no identifier:
 // the first field is the format's version, and a known field follows it.

@@ -102,7 +102,7 @@ Importer::Importer(ModelFile& file, const std::string& name, bool kept)
 Result<Import> Importer::run() && {
   DTR_TRY(check_operators());
   DTR_ASSIGN(const std::vector<Diagnostic> notes, convert_stored_forms(file_, import_.module.file));
-  import_.notes.insert(import_.notes.end(), notes.begin(), notes.end());
+  import_.module.notes.insert(import_.module.notes.end(), notes.begin(), notes.end());
   DTR_TRY(bind_open_extents());
   DTR_TRY(add_inputs());
   for (const OperatorInfo& op : file_.operators) DTR_TRY(convert(op));
@@ -122,7 +122,7 @@ Result<void> Importer::check_operators() {
   if (unknown.empty()) {
     // No operator calls them: signatures beside the first.
     if (file_.subgraphs != 1)
-      import_.notes.push_back(
+      import_.module.notes.push_back(
           {.id = DiagnosticId::kTfliteUnsupportedOption,
            .reason =
                fmt::format("the file has {} subgraphs, the first one is read", file_.subgraphs),
@@ -143,7 +143,7 @@ Result<void> Importer::bind_open_extents() {
   for (const int32_t index : file_.inputs) {
     TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
     if (std::ranges::find(tensor.signature, -1) == tensor.signature.end()) continue;
-    import_.notes.push_back(
+    import_.module.notes.push_back(
         {.id = DiagnosticId::kTfliteUnsupportedOption,
          .reason = fmt::format("its shape is open ([{}]) and read as [{}]",
                                fmt::join(tensor.signature, ", "), fmt::join(tensor.shape, ", ")),
@@ -590,11 +590,6 @@ Result<Import> import_contents(FileContents contents, const std::string& path) {
 Result<Import> import_tflite(const std::string& path) {
   DTR_ASSIGN(FileContents contents, FileContents::read(path));
   return import_contents(std::move(contents), path);
-}
-
-std::vector<Diagnostic> notes_on_tflite(std::span<const std::byte> bytes, const std::string& file) {
-  Result<Import> import = parse_tflite(bytes, file);
-  return import ? std::move(import->notes) : std::vector<Diagnostic>();
 }
 
 Result<Module> read_tflite(FileContents file, const std::string& path) {

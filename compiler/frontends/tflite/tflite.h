@@ -20,7 +20,6 @@ struct Import {
   Module module;
   // by tensor index of the first subgraph; invalid for tensors without a value
   std::vector<ValueId> values;
-  std::vector<Diagnostic> notes;  // what is read in another form than the file has it
 };
 
 // Reads a model. Values have the names of tensors, and each operator of the file is a source
@@ -35,9 +34,6 @@ Result<Import> import_tflite(const std::string& path);
 // The same from memory; constants are copied, so `bytes` need not outlive the module. `file` names
 // it in messages. Errors: ids tflite-*.
 Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file);
-
-// The notes of an import alone, none if the file is refused.
-std::vector<Diagnostic> notes_on_tflite(std::span<const std::byte> bytes, const std::string& file);
 
 // The operators of the format, whether they are read, and what the others need that is not here
 // (empty: nobody wrote a row).
