@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "compiler/support/file_contents.h"
+#include "compiler/support/half.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/zip_writer.h"
 
@@ -122,18 +123,6 @@ class HeaderParser {
   std::string_view text_;
 };
 
-float half_to_float(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1FU;
-  const uint32_t mantissa = half & 0x3FFU;
-  if (exponent == 0) {  // zero and subnormal: mantissa · 2^-24, exact
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
-    return sign == 0 ? magnitude : -magnitude;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
-}
-
 // Element `i` of the file in C order; `fortran` files count the first dimension fastest.
 template <class Store>
 void for_each_index(const Shape& shape, bool fortran, Store store) {
@@ -237,7 +226,7 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
     for_each_index(header->shape, header->fortran_order, [&](size_t to, size_t from) {
       uint16_t value = 0;
       std::memcpy(&value, data.data() + 2 * from, sizeof value);
-      out[to] = half_to_float(value);
+      out[to] = from_half(value);
     });
   } else {
     const size_t size = element->size;

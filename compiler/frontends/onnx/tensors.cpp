@@ -8,22 +8,12 @@
 #include <filesystem>
 
 #include "compiler/ops/ops.h"
+#include "compiler/support/half.h"
 
 namespace dtr::onnx {
 namespace {
 
 constexpr std::string_view kExportAgain = "Export or download the model again.";
-
-// IEEE 754 half precision.
-float from_half(uint16_t bits) {
-  const uint32_t exponent = bits >> 10 & 31u, fraction = bits & 1023u;
-  const float sign = (bits & 0x8000u) != 0 ? -1.0F : 1.0F;
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
-  const uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
-  return std::copysign(std::bit_cast<float>(wide << 23 | fraction << 13), sign);
-}
-
-float from_bfloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 // Bytes of an element in `raw_data`; 0 for types that are not read. Two elements of four bits share
 // a byte.
