@@ -26,18 +26,7 @@ TARGETS = ["imxrt700", "imxrt700cm", "cortex-m33", "cortex-m55", "executorch"]
 EVERYWHERE = {"dequantized_input", "pad_lowest", "pad_minus_infinity", "threshold_infinite"}
 # Name: id and reason.
 REFUSED = {
-    "float64": ("pt2-unsupported-dtype", "`inputs_0` is f64; programs compute in f32 and in int8"),
-    "float16": ("pt2-unsupported-dtype", "the input has dtype float16"),
-    "bfloat16": ("pt2-unsupported-dtype", "the input has dtype bfloat16"),
     "complex64": ("pt2-unsupported-dtype", "the input has dtype complex64"),
-    "mean_dtype": (
-        "pt2-unsupported-argument",
-        "aten.mean.dim: it computes in float64",
-    ),
-    "softmax_float64": (
-        "pt2-unsupported-argument",
-        "aten.softmax.int: it computes in float64",
-    ),
     "var_of_one": (
         "pt2-unsupported-argument",
         "aten.var.dim: the variance of 1 elements with a correction of 1",

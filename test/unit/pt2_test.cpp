@@ -83,7 +83,12 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "recurrent",
                                  "equations",
                                  "windows",
-                                 "picked"}) {
+                                 "picked",
+                                 "searched",
+                                 "small_matrices",
+                                 "spectra",
+                                 "narrowed",
+                                 "decomposed"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -244,10 +249,11 @@ TEST(Pt2, RefusesWhatCannotCompile) {
   };
   const Case cases[] = {
       {"control_flow", "pt2-control-flow", "cond", "higher_order.cond", true},
-      {"half", "pt2-unsupported-dtype", "x", "float16", false},
+      {"complex_output", "pt2-unsupported-dtype", "fft_rfft", "complex numbers", false},
       {"mutated_buffer", "pt2-mutated-state", "add_", "`state`", true},
       {"odd_strides", "pt2-unsupported-strides", "x", "[12, 2]", false},
       {"overwritten_view", "pt2-mutated-state", "relu_", "`view`", true},
+      {"sampling", "pt2-unsupported-operator", "randn_like", "random numbers", true},
       {"symbolic", "pt2-symbolic-shape", "x", "symbolic size s", false},
       {"training_norm", "pt2-unsupported-argument", "batch_norm", "training mode", true},
       {"unsupported", "pt2-unsupported-operator", "erfinv", "aten.erfinv.default (2×)", true},
@@ -372,16 +378,16 @@ constexpr Edit kEdits[] = {
      "{\"as_int\": 9223372036854775807}", "pt2-weight-size", "stem.0.weight", "do not hold"},
     {"pickled weight", "float", kWeights, "", "\"use_pickle\": false", "\"use_pickle\": true",
      "pt2-pickled-weight", "stem.0.weight", "pickle"},
-    {"bfloat16 weight", "float", kWeights, "", "\"dtype\": 7", "\"dtype\": 13",
-     "pt2-unsupported-dtype", "stem.0.weight", "bfloat16"},
+    {"bfloat16 weight", "float", kWeights, "", "\"dtype\": 7", "\"dtype\": 13", "pt2-type-mismatch",
+     "conv2d", "of bfloat16"},
     {"sparse weight", "float", kWeights, "", "\"layout\": 7", "\"layout\": 1",
      "pt2-unsupported-dtype", "stem.0.weight", "sparse"},
     {"weight of another shape", "float", kWeights, "\"sizes\"", "{\"as_int\": 16}",
      "{\"as_int\": 15}", "pt2-type-mismatch", "conv2d", "15x1x3x3"},
     {"result of another shape", "float", kModel, "\"conv2d\": {\"dtype\"", "{\"as_int\": 16}",
      "{\"as_int\": 17}", "pt2-type-mismatch", "conv2d", "1x16x16x16"},
-    {"result of float16", "float", kModel, "\"relu\": {\"dtype\"", "7", "6",
-     "pt2-unsupported-dtype", "relu", "float16"},
+    {"result of complex32", "float", kModel, "\"relu\": {\"dtype\"", "7", "9",
+     "pt2-unsupported-operator", "relu", "aten.relu.default"},
     {"undefined value", "float", kModel, "\"target\": \"torch.ops.aten.relu.default\"",
      "\"batch_norm\"", "\"nothing\"", "pt2-undefined-name", "relu", "no node makes `nothing`"},
     {"cycle", "float", kModel, "\"target\": \"torch.ops.aten.relu.default\"", "\"batch_norm\"",

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "compiler/support/half.h"
+
 namespace dtr::pt2 {
 namespace {
 
@@ -60,6 +62,20 @@ void gather(const TensorMeta& meta, size_t size, const std::byte* from, std::byt
       index[d] = 0;
     }
   }
+}
+
+// Floats of sixteen bits as float32.
+void widen(float (*to_float)(uint16_t), Archive::Elements& elements) {
+  const size_t count = elements.bytes.size() / 2;
+  auto wide = std::make_unique_for_overwrite<std::byte[]>(count * sizeof(float));
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, elements.bytes.data() + 2 * i, sizeof bits);
+    const float value = to_float(bits);
+    std::memcpy(wide.get() + sizeof value * i, &value, sizeof value);
+  }
+  elements.owned = std::move(wide);
+  elements.bytes = {elements.owned.get(), count * sizeof(float)};
 }
 
 }  // namespace
@@ -131,7 +147,8 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
   if (!meta.symbol.empty())
     return refuse(DiagnosticId::kPt2SymbolicShape,
                   fmt::format("the parameter has the symbolic size {}", meta.symbol));
-  const auto dtype = dtype_of(meta.scalar_type);
+  const bool complex = meta.scalar_type == kComplexType;
+  const auto dtype = complex ? DType::kFloat32 : dtype_of(meta.scalar_type);
   if (!dtype || meta.layout != kStridedLayout)
     return refuse(DiagnosticId::kPt2UnsupportedDtype,
                   meta.layout != kStridedLayout ? "the parameter is a sparse tensor"
@@ -148,7 +165,8 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
                   fmt::format("the archive member `{}` is missing", payload->path_name));
   DTR_ASSIGN(ZipData data, zip_.read(*entry));
 
-  const size_t size = byte_size(*dtype);
+  const bool sixteen_bits = has_sixteen_bits(meta.scalar_type);
+  const size_t size = sixteen_bits ? 2 : byte_size(*dtype) * (complex ? 2 : 1);
   const auto end = storage_end(meta);
   if (!end || data.bytes.size() % size != 0 || *end > data.bytes.size() / size)
     return refuse(DiagnosticId::kPt2WeightSize,
@@ -169,6 +187,7 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
     gather(meta, size, data.bytes.data(), elements.owned.get());
     elements.bytes = {elements.owned.get(), bytes};
   }
+  if (sixteen_bits) widen(meta.scalar_type == kHalfType ? from_half : from_bfloat, elements);
   return elements;
 }
 

@@ -25,9 +25,10 @@ class Archive {
   // none.
   const Payload* find_payload(std::string_view target) const;
 
-  // Reads the elements of a payload in logical order. `bytes` refer to the archive if they are
-  // stored and contiguous (`in_place`), else to `owned`. Errors: kPt2MissingWeight,
-  // kPt2PickledWeight, kPt2WeightSize, kPt2UnsupportedDtype, those of ZipArchive.
+  // Reads the elements of a payload in logical order, complex numbers as two floats each. `bytes`
+  // refer to the archive if they are stored and contiguous (`in_place`), else to `owned`. Errors:
+  // kPt2MissingWeight, kPt2PickledWeight, kPt2WeightSize, kPt2UnsupportedDtype, those of
+  // ZipArchive.
   struct Elements {
     DType dtype;
     std::span<const std::byte> bytes;

@@ -26,7 +26,9 @@ std::string value_line(const ExportedProgram& program, std::string_view name) {
 
 int64_t stored_bytes(const TensorMeta& meta) {
   const auto dtype = dtype_of(meta.scalar_type);
-  return dtype ? element_count(meta.sizes) * static_cast<int64_t>(byte_size(*dtype)) : 0;
+  if (!dtype) return 0;
+  const size_t element = has_sixteen_bits(meta.scalar_type) ? 2 : byte_size(*dtype);
+  return element_count(meta.sizes) * static_cast<int64_t>(element);
 }
 
 }  // namespace

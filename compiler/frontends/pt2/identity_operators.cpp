@@ -188,6 +188,7 @@ std::vector<Operator> identity_operators() {
       gone("aten.new_zeros.default", filled_as<0>, false),
       gone("aten.ones.default", filled_size<1>, false),
       gone("aten.ones_like.default", filled_like<1>, false),
+      gone("aten.real.default", identity, true),
       gone("aten.scalar_tensor.default", scalar_tensor, false),
       gone("aten.zeros.default", filled_size<0>, false),
       gone("aten.zeros_like.default", filled_like<0>, false),

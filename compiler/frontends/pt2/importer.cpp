@@ -35,6 +35,18 @@ void for_each_read(const Node& node, Visit visit) {
   }
 }
 
+// "aten.randn_like.default".
+bool draws_numbers(std::string_view target) {
+  constexpr std::string_view kSampling[] = {
+      "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal",
+      "poisson",   "rand",   "randint",     "randn",     "randperm",   "random",      "uniform"};
+  std::string_view name = without_prefix(target, "aten.");
+  name = name.substr(0, name.find('.'));
+  if (name.ends_with("_")) name.remove_suffix(1);
+  if (name.ends_with("_like")) name.remove_suffix(5);
+  return std::ranges::find(kSampling, name) != std::end(kSampling);
+}
+
 // The tensor that an in-place operator writes to: its first.
 std::string_view first_read(const Node& node) {
   std::string_view first;
@@ -73,6 +85,7 @@ Result<void> Importer::run() {
   DTR_TRY(find_live_nodes());
   DTR_TRY(check_converted());
   DTR_TRY(check_operators());
+  note_narrowed_floats();
   DTR_TRY(bind_inputs());
   for (size_t i = 0; i < file_.nodes.size(); ++i)
     if (live_[i]) DTR_TRY(import_node(i));
@@ -160,6 +173,32 @@ Result<void> Importer::find_live_nodes() {
   return {};
 }
 
+// Says what is computed in float32 that the model has in another float type.
+void Importer::note_narrowed_floats() {
+  std::map<std::string_view, std::string_view> first;  // by type
+  const auto see = [&](std::string_view name) {
+    const auto at = file_.tensors.find(name);
+    if (at == file_.tensors.end()) return;
+    const int type = at->second.scalar_type;
+    if (has_sixteen_bits(type) || dtype_of(type) == DType::kFloat64)
+      first.emplace(scalar_type_name(type), name);
+  };
+  for (const InputSpec& spec : file_.inputs)
+    if (spec.kind == InputKind::kUser) see(spec.name);
+  for (const OutputSpec& spec : file_.outputs) see(spec.name);
+  for (size_t i = 0; i < file_.nodes.size(); ++i)
+    if (live_[i])
+      for (const std::string_view name : file_.nodes[i].outputs) see(name);
+  for (const auto& [type, name] : first)
+    module_.notes.push_back(
+        {.id = DiagnosticId::kPt2UnsupportedDtype,
+         .reason = fmt::format("`{}` is {}: it is computed in float32, and so is all else that is "
+                               "{}; inputs and outputs are float32",
+                               name, type, type),
+         .place = {.file = module_.file, .node = std::string(name)},
+         .severity = Severity::kNote});
+}
+
 // PT2E's observers are modules of their own until convert_pt2e replaces them; those of training may
 // stay, as fake quantization.
 Result<void> Importer::check_converted() const {
@@ -186,6 +225,18 @@ Result<void> Importer::check_converted() const {
   return {};
 }
 
+bool Importer::is_complex(std::string_view name) const {
+  const auto at = file_.tensors.find(name);
+  return at != file_.tensors.end() && pt2::is_complex(at->second.scalar_type);
+}
+
+OperatorMatch Importer::match_of(const Node& node) const {
+  bool complex =
+      std::ranges::any_of(node.outputs, [&](std::string_view name) { return is_complex(name); });
+  for_each_read(node, [&](std::string_view name) { complex = complex || is_complex(name); });
+  return complex ? find_complex_operator(operator_name(node)) : find_operator(operator_name(node));
+}
+
 Result<void> Importer::check_operators() const {
   struct Missing {
     size_t count = 0;
@@ -210,11 +261,19 @@ Result<void> Importer::check_operators() const {
                   "replace torch.cond, while_loop, map or scan by straight-line code (for example "
                   "torch.where)",
                   place_of_node(i));
-    if (find_operator(operator_name(node)).row != nullptr) continue;
+    if (match_of(node).row != nullptr) continue;
     Missing& entry = missing[operator_name(node)];
     if (entry.count++ == 0) entry.first = i;
   }
   if (missing.empty()) return {};
+  for (const auto& [target, entry] : missing)
+    if (draws_numbers(target))
+      return fail(DiagnosticId::kPt2UnsupportedOperator,
+                  fmt::format("{} draws random numbers: the outputs of a program depend on its "
+                              "inputs alone",
+                              target),
+                  "make the noise an input of the model, or leave it out at inference",
+                  place_of_node(entry.first));
   std::string list;
   size_t first = file_.nodes.size();
   for (const auto& [target, entry] : missing) {
@@ -224,8 +283,9 @@ Result<void> Importer::check_operators() const {
   return fail(DiagnosticId::kPt2UnsupportedOperator,
               fmt::format("{} kind{} of operator not supported: {}", missing.size(),
                           missing.size() == 1 ? "" : "s", list),
-              "replace them in the model, or add them as CONTRIBUTING shows; `deuteron ops` lists "
-              "what is supported",
+              "save the export after `program = program.run_decompositions()`, which replaces many "
+              "operators by simpler ones; else write it with those that `deuteron ops` lists, or "
+              "add it as CONTRIBUTING shows",
               place_of_node(first));
 }
 
@@ -268,11 +328,12 @@ Result<void> Importer::bind_user_input(const InputSpec& spec) {
     return fail(DiagnosticId::kPt2Invalid, "the input has no type", std::string(kExportAgain),
                 place);
   const TensorMeta& meta = at->second;
-  const auto dtype = dtype_of(meta.scalar_type);
+  auto dtype = dtype_of(meta.scalar_type);
   if (!dtype)
     return fail(DiagnosticId::kPt2UnsupportedDtype,
                 fmt::format("the input has dtype {}", scalar_type_name(meta.scalar_type)),
                 "convert the model and its example inputs to float32 before the export", place);
+  if (dtype == DType::kFloat64) dtype = DType::kFloat32;
   const auto layout = layout_of(meta);
   if (!layout)
     return fail(
@@ -310,7 +371,9 @@ Result<void> Importer::load_constant(std::string_view name, Binding& binding, co
   const ConstantId id = elements->in_place()
                             ? module_.constants.add_in_place(elements->dtype, elements->bytes)
                             : module_.constants.add(elements->dtype, elements->bytes);
-  binding.value = rewriter_.add_constant({.dtype = elements->dtype, .shape = meta.sizes}, id, name);
+  Shape shape = meta.sizes;
+  if (meta.scalar_type == kComplexType) shape.push_back(2);
+  binding.value = rewriter_.add_constant({.dtype = elements->dtype, .shape = shape}, id, name);
   return {};
 }
 
@@ -333,7 +396,7 @@ Result<ValueId> Importer::value_of(std::string_view name, const Place& place) {
 
 Result<void> Importer::import_node(size_t index) {
   const Node& node = file_.nodes[index];
-  const OperatorMatch match = find_operator(operator_name(node));
+  const OperatorMatch match = match_of(node);
   DTR_CHECK(match.row != nullptr);
   NodeImport context(*this, index);
   const size_t first_new_op = module_.forward().op_slots();
@@ -356,15 +419,19 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
   const auto stated = file_.tensors.find(name);
   if (stated != file_.tensors.end()) {
     const TensorMeta& meta = stated->second;
-    const auto dtype = dtype_of(meta.scalar_type);
+    const bool complex = meta.scalar_type == kComplexType;
+    const auto dtype = complex ? DType::kFloat32 : dtype_of(meta.scalar_type);
     if (!dtype)
       return fail(DiagnosticId::kPt2UnsupportedDtype,
                   fmt::format("`{}` has dtype {}", name, scalar_type_name(meta.scalar_type)),
                   "convert the model to float32 before the export", place_of_node(index));
     const Type& type = graph.type(value);
+    const bool narrowed = *dtype == DType::kFloat64 && type.dtype == DType::kFloat32;
     const bool shifted = *dtype == DType::kUint8 && type.dtype == DType::kInt8 &&
                          type.quantized();  // see quantization_operators.cpp
-    if (type.shape != meta.sizes || (type.dtype != *dtype && !shifted))
+    Shape expected = meta.sizes;
+    if (complex) expected.push_back(2);
+    if (type.shape != expected || (type.dtype != *dtype && !shifted && !narrowed))
       return fail(DiagnosticId::kPt2TypeMismatch,
                   fmt::format("the file says that `{}` is {} of {}, the operator gives {} of {}",
                               name, to_string(meta.sizes), dtr::name(*dtype), to_string(type.shape),
@@ -444,6 +511,11 @@ Result<void> Importer::set_outputs() {
     if (spec.kind != "user_output" || spec.name.empty()) continue;
     DTR_ASSIGN(const ValueId value,
                value_of(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
+    if (is_complex(spec.name))
+      return fail(DiagnosticId::kPt2UnsupportedDtype,
+                  fmt::format("the output `{}` has complex numbers", spec.name),
+                  "return torch.view_as_real(x)",
+                  {.file = archive_.file(), .node = std::string(spec.name)});
     outputs.push_back(value);
     const auto stated = file_.tensors.find(spec.name);
     layouts.push_back(stated == file_.tensors.end()

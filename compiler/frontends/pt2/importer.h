@@ -36,6 +36,7 @@ class Importer {
   Result<void> check_converted() const;
   Result<void> check_operators() const;
   Result<void> check_static() const;
+  void note_narrowed_floats();
   Result<void> bind_inputs();
   Result<void> bind_user_input(const InputSpec& spec);
   Result<void> import_node(size_t index);
@@ -53,6 +54,8 @@ class Importer {
   Result<void> load_constant(std::string_view name, Binding& binding, const Place& place);
   bool is_leftover_counter(std::string_view name) const;
   Place place_of_node(size_t index) const;
+  bool is_complex(std::string_view name) const;
+  OperatorMatch match_of(const Node& node) const;
   Result<void> bind(std::string_view name, Binding binding, const Place& place);
 
   const Archive& archive_;

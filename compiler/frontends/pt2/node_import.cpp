@@ -111,6 +111,26 @@ Result<ValueId> NodeImport::optional_tensor(std::string_view name) {
   return tensor(name);
 }
 
+bool NodeImport::has_tensor(std::string_view name) const {
+  const Argument* argument = find(name);
+  return argument != nullptr && std::holds_alternative<TensorName>(*argument);
+}
+
+bool NodeImport::is_complex(std::string_view name) const {
+  const Argument* argument = find(name);
+  const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
+  return named != nullptr && importer_.is_complex(named->name);
+}
+
+std::vector<bool> NodeImport::are_complex(std::string_view name) const {
+  std::vector<bool> all;
+  const Argument* argument = find(name);
+  if (const auto* names =
+          argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument))
+    for (const TensorName& each : *names) all.push_back(importer_.is_complex(each.name));
+  return all;
+}
+
 Result<ValueId> NodeImport::tensor_or_scalar(std::string_view name, ValueId like) {
   const Argument* argument = find(name);
   if (argument != nullptr && std::holds_alternative<TensorName>(*argument)) {
@@ -284,6 +304,7 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
     if (list != nullptr && std::ranges::any_of(*list, too_big))
       return unsupported(fmt::format("`{}` is [{}]", attribute, fmt::join(*list, ", ")));
   }
+  DTR_TRY(narrow_constants(op, operands));
   auto result = GraphBuilder::emit(op, std::move(operands), attributes, quantization);
   if (!result) {
     const std::string& reason =
@@ -293,6 +314,24 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
                        result.error().fix);
   }
   return folded(*result);
+}
+
+// float64 constants that meet computed values, as float32.
+Result<void> NodeImport::narrow_constants(std::string_view op, Values& operands) {
+  const auto is_double = [&](ValueId value) {
+    return value.valid() && type(value).dtype == DType::kFloat64;
+  };
+  const auto is_computed = [&](ValueId value) {
+    return value.valid() && !ops::is_static(graph(), value);
+  };
+  if (op == "convert" || std::ranges::none_of(operands, is_double) ||
+      std::ranges::none_of(operands, is_computed))
+    return {};
+  for (ValueId& value : operands)
+    if (is_double(value)) {
+      DTR_ASSIGN(value, cast(value, DType::kFloat32));
+    }
+  return {};
 }
 
 // Masks, positions and indices are made of constants by many small operators; others read them as
@@ -315,6 +354,12 @@ std::optional<DType> NodeImport::stated_dtype() const {
   return at == importer_.file_.tensors.end() ? std::nullopt : dtype_of(at->second.scalar_type);
 }
 
+Shape NodeImport::stated_shape() const {
+  if (node_.outputs.empty()) return {};
+  const auto at = importer_.file_.tensors.find(node_.outputs.front());
+  return at == importer_.file_.tensors.end() ? Shape() : at->second.sizes;
+}
+
 ValueId NodeImport::known(ValueId value) {
   const OpId op = graph().producer(value);
   if (!op.valid() || type(value).quantized() || !ops::reads_only_static(graph(), op)) return value;
@@ -325,10 +370,9 @@ ValueId NodeImport::known(ValueId value) {
 }
 
 Result<ValueId> NodeImport::cast(ValueId value, DType dtype) {
+  // Programs compute in float32; what is computed from constants alone keeps its precision.
+  if (dtype == DType::kFloat64 && !ops::is_static(graph(), value)) dtype = DType::kFloat32;
   if (type(value).dtype == dtype) return value;
-  if (dtype == DType::kFloat64 && !ops::is_static(graph(), value))
-    return unsupported("it computes in float64",
-                       "compute in float32: leave out the dtype, or convert to torch.float32");
   return emit("convert", {value}, {{"dtype", std::string(dtr::name(dtype))}});
 }
 

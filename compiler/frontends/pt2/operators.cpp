@@ -47,7 +47,8 @@ Table make_table() {
        {convolution_operators, pooling_operators, elementwise_operators, composed_operators,
         shape_operators, tiling_operators, resize_operators, matrix_operators, attention_operators,
         reduction_operators, identity_operators, index_operators, mask_operators,
-        quantization_operators, recurrent_operators, scatter_operators})
+        quantization_operators, recurrent_operators, scatter_operators, search_operators,
+        algebra_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);
@@ -112,6 +113,12 @@ Result<AttributeValue> read_attribute(NodeImport& node, const ArgumentRule& para
   }
 }
 
+// Whether one of the two operands of a row may be a number.
+bool takes_number(const Operator& row) {
+  return row.params.size() > 1 && row.params[0].kind == ArgumentKind::kTensor &&
+         row.params[1].kind == ArgumentKind::kTensorOrScalar;
+}
+
 }  // namespace
 
 Operator same_as(std::string_view target, std::string_view op) {
@@ -138,6 +145,19 @@ OperatorMatch find_operator(std::string_view target) {
   return {.row = row, .in_place = row != nullptr};
 }
 
+OperatorMatch find_complex_operator(std::string_view target) {
+  static const Table table = [] {
+    Table rows;
+    for (Operator& row : complex_operators()) {
+      const std::string_view name = row.target;
+      DTR_CHECK(rows.emplace(name, std::move(row)).second);
+    }
+    return rows;
+  }();
+  const auto at = table.find(target);
+  return {.row = at == table.end() ? nullptr : &at->second, .in_place = false};
+}
+
 bool writes_to_operand(std::string_view target) {
   const size_t overload = target.rfind('.');
   if (overload == std::string_view::npos) return false;
@@ -160,6 +180,8 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
   for (const ArgumentRule& param : row.params) {
     switch (param.kind) {
       case ArgumentKind::kTensor: {
+        // A decomposed `1 - x` has the number as its first argument.
+        if (!node.has_tensor(param.argument) && takes_number(row)) break;
         DTR_ASSIGN(const ValueId value, node.tensor(param.argument));
         operands.push_back(value);
         break;
@@ -170,7 +192,11 @@ Result<Values> import_operator(NodeImport& node, const Operator& row) {
         break;
       }
       case ArgumentKind::kTensorOrScalar: {
-        DTR_CHECK(!operands.empty());
+        if (operands.empty()) {
+          DTR_ASSIGN(const auto both, node.pair(row.params.front().argument, param.argument));
+          operands = {both.first, both.second};
+          break;
+        }
         DTR_ASSIGN(const ValueId value, node.tensor_or_scalar(param.argument, operands.front()));
         DTR_ASSIGN(const auto both, node.promoted_pair(operands.front(), value));
         operands = {both.first, both.second};

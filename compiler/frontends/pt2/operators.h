@@ -34,6 +34,11 @@ class NodeImport : public GraphBuilder {
   // Converts an integer constant to float if `like` is float, as PyTorch promotes it; returns other
   // values unchanged.
   Result<ValueId> promoted(ValueId value, ValueId like);
+  bool has_tensor(std::string_view name) const;  // and no number
+  // Whether an argument, or each tensor of a list, is of complex numbers: its value has one more
+  // dimension (complex_operators.cpp).
+  bool is_complex(std::string_view name) const;
+  std::vector<bool> are_complex(std::string_view name) const;
   Result<std::vector<ValueId>> tensors(std::string_view name);
   Result<std::vector<ValueId>> optional_tensors(
       std::string_view name);  // invalid where an entry is None
@@ -66,6 +71,7 @@ class NodeImport : public GraphBuilder {
                        const std::optional<Quantization>& quantization = {}) override;
   // The dtype that the file states for the node's first result.
   std::optional<DType> stated_dtype() const;
+  Shape stated_shape() const;  // the same; empty if it states none
   // What is computed from constants alone, as a constant; any other value as it is.
   ValueId known(ValueId value);
   // The same numbers in another dtype. Errors of this and the next three: those of emit.
@@ -100,6 +106,7 @@ class NodeImport : public GraphBuilder {
 
  private:
   ValueId folded(ValueId result);
+  Result<void> narrow_constants(std::string_view op, Values& operands);
   const Argument* find(std::string_view name) const;
   tl::unexpected<Diagnostic> bad_argument(std::string_view name) const;
 
@@ -167,6 +174,8 @@ struct OperatorMatch {
 };
 // `target` is without "torch.ops.". `row` is nullptr if there is none.
 OperatorMatch find_operator(std::string_view target);
+// The row of an operator that takes or gives complex numbers.
+OperatorMatch find_complex_operator(std::string_view target);
 // True if an operator overwrites an operand, by PyTorch's naming conventions; it needs no row.
 bool writes_to_operand(std::string_view target);
 
@@ -195,5 +204,10 @@ std::vector<Operator> mask_operators();
 std::vector<Operator> quantization_operators();
 std::vector<Operator> recurrent_operators();
 std::vector<Operator> scatter_operators();
+std::vector<Operator> search_operators();
+std::vector<Operator> algebra_operators();
+
+// Those on complex numbers, a table of their own: the rows of others do not know them.
+std::vector<Operator> complex_operators();
 
 }  // namespace dtr::pt2

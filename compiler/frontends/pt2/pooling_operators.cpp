@@ -180,6 +180,21 @@ Result<Values> avg_pool_in_space(NodeImport& node) {
   return pooled_in_space(node, "aten.avg_pool2d", attributes);
 }
 
+// Parts of different sizes: over the planes, then over the depth.
+Result<Values> of_uneven_parts(NodeImport& node, ValueId x, const Ints& size, bool maximum) {
+  const Shape shape = node.type(x).shape;
+  const std::string_view op = maximum ? "aten.adaptive_max_pool2d" : "aten.adaptive_avg_pool2d";
+  const int64_t images = element_count(Shape(shape.begin(), shape.end() - 3));
+  const int64_t depth = shape[shape.size() - 3], plane = size[1] * size[2];
+  DTR_ASSIGN(x, node.view(x, {images, depth, shape[shape.size() - 2], shape.back()}));
+  DTR_ASSIGN(x, node.emit(op, {x}, {{"output_size", Ints{size[1], size[2]}}}));
+  DTR_ASSIGN(x, node.view(x, {images, 1, depth, plane}));
+  DTR_ASSIGN(x, node.emit(op, {x}, {{"output_size", Ints{size[0], plane}}}));
+  Shape result(shape.begin(), shape.end() - 3);
+  result.insert(result.end(), size.begin(), size.end());
+  return one(node.view(x, result));
+}
+
 // The mean, or the greatest, of each of a given number of parts: windows that divide the extents.
 template <bool kMaximum>
 Result<Values> adaptive_pool_in_space(NodeImport& node) {
@@ -190,10 +205,8 @@ Result<Values> adaptive_pool_in_space(NodeImport& node) {
   Ints kernel;
   for (size_t i = 0; i < 3; ++i) {
     const int64_t extent = shape[shape.size() - 3 + i];
-    if (size[i] < 1 || extent % size[i] != 0)
-      return node.unsupported(
-          fmt::format("{} parts of {} elements have different sizes", size[i], extent),
-          "choose an output size that divides the input's");
+    if (size[i] < 1) return node.unsupported(fmt::format("{} parts", size[i]));
+    if (extent % size[i] != 0) return of_uneven_parts(node, x, size, kMaximum);
     kernel.push_back(extent / size[i]);
   }
   Attributes attributes{{"kernel_size", kernel},

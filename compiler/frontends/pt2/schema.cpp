@@ -29,14 +29,20 @@ struct ScalarTypeInfo {
   std::string_view name;
   std::optional<DType> dtype;
 };
-constexpr std::array kScalarTypes{
-    ScalarTypeInfo{1, "uint8", DType::kUint8},      ScalarTypeInfo{2, "int8", DType::kInt8},
-    ScalarTypeInfo{3, "int16", DType::kInt16},      ScalarTypeInfo{4, "int32", DType::kInt32},
-    ScalarTypeInfo{5, "int64", DType::kInt64},      ScalarTypeInfo{6, "float16", std::nullopt},
-    ScalarTypeInfo{7, "float32", DType::kFloat32},  ScalarTypeInfo{8, "float64", DType::kFloat64},
-    ScalarTypeInfo{9, "complex32", std::nullopt},   ScalarTypeInfo{10, "complex64", std::nullopt},
-    ScalarTypeInfo{11, "complex128", std::nullopt}, ScalarTypeInfo{12, "bool", DType::kBool},
-    ScalarTypeInfo{13, "bfloat16", std::nullopt},   ScalarTypeInfo{28, "uint16", std::nullopt}};
+constexpr std::array kScalarTypes{ScalarTypeInfo{1, "uint8", DType::kUint8},
+                                  ScalarTypeInfo{2, "int8", DType::kInt8},
+                                  ScalarTypeInfo{3, "int16", DType::kInt16},
+                                  ScalarTypeInfo{4, "int32", DType::kInt32},
+                                  ScalarTypeInfo{5, "int64", DType::kInt64},
+                                  ScalarTypeInfo{kHalfType, "float16", DType::kFloat32},
+                                  ScalarTypeInfo{7, "float32", DType::kFloat32},
+                                  ScalarTypeInfo{8, "float64", DType::kFloat64},
+                                  ScalarTypeInfo{9, "complex32", std::nullopt},
+                                  ScalarTypeInfo{kComplexType, "complex64", std::nullopt},
+                                  ScalarTypeInfo{11, "complex128", std::nullopt},
+                                  ScalarTypeInfo{12, "bool", DType::kBool},
+                                  ScalarTypeInfo{kBfloatType, "bfloat16", DType::kFloat32},
+                                  ScalarTypeInfo{28, "uint16", std::nullopt}};
 
 const ScalarTypeInfo* find_scalar_type(int number) {
   for (const ScalarTypeInfo& entry : kScalarTypes)
@@ -407,10 +413,17 @@ std::optional<DType> dtype_of(int scalar_type) {
   return found == nullptr ? std::nullopt : found->dtype;
 }
 
+bool has_sixteen_bits(int scalar_type) {
+  return scalar_type == kHalfType || scalar_type == kBfloatType;
+}
+
+bool is_complex(int scalar_type) { return scalar_type >= 9 && scalar_type <= 11; }
+
 int scalar_type_of(DType dtype) {
   const auto found =
-      std::find_if(kScalarTypes.begin(), kScalarTypes.end(),
-                   [&](const ScalarTypeInfo& entry) { return entry.dtype == dtype; });
+      std::find_if(kScalarTypes.begin(), kScalarTypes.end(), [&](const ScalarTypeInfo& entry) {
+        return entry.dtype == dtype && !has_sixteen_bits(entry.number);
+      });
   DTR_CHECK(found != kScalarTypes.end());
   return found->number;
 }

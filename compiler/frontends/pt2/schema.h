@@ -41,9 +41,14 @@ struct TensorMeta {
   std::string_view symbol = {};
 };
 
-// Our dtype of a ScalarType number; std::nullopt if it is not supported (scalar_type_name gives its
-// name).
+constexpr int kHalfType = 6, kBfloatType = 13;  // ScalarType numbers of float16 and bfloat16
+
+// Our dtype of a ScalarType number, float32 for floats of sixteen bits; std::nullopt if it is not
+// supported (scalar_type_name gives its name).
 std::optional<DType> dtype_of(int scalar_type);
+bool has_sixteen_bits(int scalar_type);  // and is a float
+constexpr int kComplexType = 10;         // two floats
+bool is_complex(int scalar_type);
 std::string_view scalar_type_name(int scalar_type);  // "float16"
 int scalar_type_of(DType dtype);
 constexpr int kStridedLayout = 7;  // torch's Layout

@@ -181,10 +181,24 @@ class symbolic(nn.Module):
         return x + 1
 
 
-@case(rand(4).to(torch.float16))
-class half(nn.Module):
+@case(rand(3, 4))
+class decomposed(nn.Module):
+    """What run_decompositions() leaves, with numbers in front of tensors."""
+
     def forward(self, x):
-        return x + 1
+        return 1 - x, 2 / (x + 3), torch.logit(x.abs().clamp(0.1, 0.9)), torch.rsub(x, 3, alpha=2)
+
+
+@case(rand(4))
+class complex_output(nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x)
+
+
+@case(rand(4))
+class sampling(nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)
 
 
 @case(rand(4, 6).as_strided((2, 3), (12, 2)))
@@ -525,6 +539,145 @@ class picked(nn.Module):
         )
 
 
+@case(
+    rand(3, 5, 4),
+    torch.tensor([[1, 0, 4], [2, 2, 1]]),
+    torch.tensor([0.1, -0.4, 0.9, float("nan"), float("inf"), -float("inf")]),
+)
+class searched(nn.Module):
+    """Elements that are looked up, counted or reduced by index, and running extremes and
+    products."""
+
+    def forward(self, x, i, odd):
+        edges = torch.tensor([-0.5, 0.0, 0.25, 0.7])
+        at = torch.tensor([2, 0])
+        each = torch.arange(60).view(3, 5, 4) % 3
+        rows = torch.sort(x, 2).values
+        return (
+            torch.take_along_dim(x, i.view(1, 2, 3)[..., :1] - 1, 1),
+            torch.take_along_dim(x, i.view(-1)),
+            *x.kthvalue(2, 1),
+            *x.median(0, keepdim=True),
+            x.median(),
+            F.one_hot(i, 5),
+            torch.bucketize(x, edges),
+            torch.bucketize(x, edges, right=True, out_int32=True),
+            torch.searchsorted(edges, x[0]),
+            torch.searchsorted(rows, x[:, :, :2], side="right"),
+            torch.searchsorted(edges, 0.3),
+            torch.isin(i, torch.tensor([1, 4])),
+            torch.isin(i, 2, invert=True),
+            torch.nan_to_num(odd),
+            torch.nan_to_num(odd, 0.5, 2.0, -3.0),
+            x.index_add(1, at, x[:, :2], alpha=0.5),
+            x.index_copy(-1, at, x[..., 2:]),
+            x.index_fill(0, torch.tensor([-1]), 0.75),
+            x.scatter_reduce(1, each, x, "sum"),
+            x.scatter_reduce(1, each, x, "mean", include_self=False),
+            x.scatter_reduce(1, each, x * 2, "amax"),
+            x.scatter_reduce(1, each, x - 2, "amin", include_self=False),
+            *x.cummax(1),
+            *x.cummin(-1),
+            *i.cummax(1),
+            x.cumprod(1),
+            i.cumprod(0),
+            x.logcumsumexp(2),
+        )
+
+
+@case(rand(2, 3, 3), rand(2, 3), rand(2, 4))
+class small_matrices(nn.Module):
+    """Products and inverses of small matrices and vectors, windows of signals, pools over parts
+    of different sizes."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.both = nn.Bilinear(3, 4, 5)
+
+    def forward(self, m, v, w):
+        m = m + 2 * torch.eye(3)
+        space = F.pad(m.view(1, 2, 3, 3, 1), (0, 6)).flatten(3).view(1, 2, 3, 7, 3) * 1.0
+        return (
+            torch.kron(v, w),
+            torch.kron(m, v),
+            torch.linalg.cross(v, m[:, 0]),
+            torch.cross(m, m.flip(1), dim=1),
+            self.both(v, w),
+            torch.det(m),
+            torch.linalg.inv(m),
+            torch.linalg.inv(m[:, :2, :2]),
+            torch.linalg.solve(m, v[..., None]),
+            torch.linalg.solve(m[0], v[0]),
+            torch.hann_window(6) + torch.hamming_window(6, periodic=False),
+            torch.blackman_window(5),
+            F.adaptive_avg_pool3d(space, (2, 3, 2)),
+            F.adaptive_max_pool3d(space, (2, 5, 3)),
+        )
+
+
+@case(rand(2, 3, 24), rand(2, 6, 8))
+class spectra(nn.Module):
+    """Fourier transforms of real and complex numbers, and arithmetic on these."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(6)
+        self.weight = nn.Parameter(torch.randn(6, 5, dtype=torch.complex64))
+        self.parts = nn.Parameter(torch.randn(6, 5, 2))
+        self.mix = nn.Parameter(torch.randn(2, 3, 13, dtype=torch.complex64))
+        self.window = nn.Buffer(torch.hann_window(8))
+
+    def forward(self, x, y):
+        plane = torch.fft.rfft2(y, norm="ortho")
+        line = torch.fft.rfft(x)
+        both = torch.complex(y, y.flip(1)) / (2 + y)
+        frames = torch.stft(
+            x.reshape(-1, 24), 8, 3, window=self.window, center=True, return_complex=True
+        )
+        return (
+            line.abs(),
+            line.real,
+            torch.view_as_real(torch.fft.fft(x, 20, dim=1)),
+            torch.fft.irfft(line * self.mix[0], n=24),
+            torch.fft.irfft2(plane * self.weight, s=(6, 8), norm="ortho"),
+            torch.fft.irfft(plane * torch.view_as_complex(self.parts), dim=-1),
+            torch.fft.fftn(both).imag,
+            torch.fft.ifft2(both * both.conj() + 1.5).real,
+            torch.view_as_real(torch.einsum("bcf,bof->bcof", line, self.mix)),
+            torch.view_as_real(both[:, 1:3].transpose(1, 2) @ both[:, :2]),
+            (both.reshape(2, 48)[:, ::3] / both.flatten(1)[:, :16]).abs(),
+            torch.view_as_real(torch.cat([both.sum(1), both.mean(1)], -1).unsqueeze(0)),
+            frames.abs() ** 2,
+            torch.view_as_real(torch.polar(y.abs(), y)),
+        )
+
+
+@case(rand(2, 6).half(), rand(3, 6).bfloat16(), rand(2, 6).double())
+class narrowed(nn.Module):
+    """Floats of 16 and 64 bits, which are computed in 32: the outputs are those of the model
+    after double()."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(7)
+        self.half_layer = nn.Linear(6, 4).half()
+        self.bfloat_layer = nn.Linear(6, 4).bfloat16()
+        self.double_layer = nn.Linear(6, 4).double()
+        self.table = nn.Buffer(torch.linspace(-1, 1, 6, dtype=torch.float64))
+
+    def forward(self, h, b, d):
+        steps = torch.arange(6, dtype=torch.float64) / 3
+        return (
+            self.half_layer(h),
+            torch.softmax(self.bfloat_layer(b), -1),
+            self.double_layer(d * self.table + steps),
+            (h.to(torch.float64) + d).sum(-1, dtype=torch.float64),
+            (d > 0).to(torch.float64).mean(),
+            torch.where(d > 0, 0.25, 0.5).to(torch.bfloat16).to(h.dtype),
+        )
+
+
 def portable(path):
     """Cuts folders out of the stack traces, and sample inputs and the history of the graph, which
     nothing reads, out of the file."""
@@ -553,11 +706,17 @@ if __name__ == "__main__":
             continue
         model = cls().eval()
         program = torch.export.export(model, inputs, strict=strict, dynamic_shapes=dynamic)
+        if name == "decomposed":
+            program = program.run_decompositions()
         torch.export.save(program, HERE / f"{name}.pt2")
         portable(HERE / f"{name}.pt2")
         with torch.no_grad():
-            outputs = cls().eval()(*[i.clone() for i in inputs])
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            if name == "narrowed":
+                outputs = cls().eval().double()(*[i.double() for i in inputs])
+                inputs, outputs = [i.float() for i in inputs], [o.float() for o in outputs]
+            else:
+                outputs = cls().eval()(*[i.clone() for i in inputs])
+        outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         if name in (
             "leftovers",
             "tied",
@@ -578,6 +737,11 @@ if __name__ == "__main__":
             "equations",
             "windows",
             "picked",
+            "searched",
+            "small_matrices",
+            "spectra",
+            "narrowed",
+            "decomposed",
         ):
             np.savez(
                 HERE / f"{name}.npz",

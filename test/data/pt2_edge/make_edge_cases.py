@@ -667,7 +667,8 @@ if __name__ == "__main__":
         arrays = {f"input_{i}": v for i, v in enumerate(inputs)} | {
             f"output_{i}": v for i, v in enumerate(outputs)
         }
-        if all(v.dtype != torch.bfloat16 for v in arrays.values()):
-            np.savez_compressed(
-                HERE / f"{name}.npz", **{key: v.contiguous().numpy() for key, v in arrays.items()}
-            )
+        if name in ("float16", "bfloat16", "float64"):  # programs take and give float32
+            arrays = {key: v.float() for key, v in arrays.items()}
+        np.savez_compressed(
+            HERE / f"{name}.npz", **{key: v.contiguous().numpy() for key, v in arrays.items()}
+        )

@@ -1,0 +1,38 @@
+// Discrete Fourier transforms as products with matrices of cosines and sines, which the NPU
+// computes as linear layers. A complex tensor has a last dimension of two: real and imaginary part.
+#pragma once
+
+#include "compiler/ir/builder.h"
+
+namespace dtr::compositions {
+
+// What a transform takes or gives along its dimension.
+enum class Signal : uint8_t {
+  kReal,     // `points` numbers
+  kComplex,  // `points` complex numbers
+  kHalf      // the first points / 2 + 1 complex numbers of a spectrum whose signal is real
+};
+
+struct Fourier {
+  Signal from = Signal::kComplex, to = Signal::kComplex;
+  int64_t points = 0;
+  bool inverse = false;  // exponents with a positive sign
+  double factor = 1;     // of the result
+};
+
+// Along `dim`, counted without the dimension of the parts. The dimension is cut off or filled up
+// with zeros to what `from` takes. Errors: those of GraphBuilder::emit; a matrix of more than 16
+// million elements.
+Result<ValueId> fourier(GraphBuilder& builder, ValueId x, int64_t dim, const Fourier& of);
+
+// The spectra (…, frequencies, frames, 2) of windows of (…, samples), `hop` samples apart, each
+// multiplied by `window`: one convolution. Errors: the same.
+struct ShortTime {
+  std::vector<double> window;
+  int64_t hop = 0;
+  bool one_sided = true;
+  double factor = 1;
+};
+Result<ValueId> short_time_fourier(GraphBuilder& builder, ValueId x, const ShortTime& of);
+
+}  // namespace dtr::compositions

@@ -1,0 +1,271 @@
+// Products of vectors and matrices that are no plain matrix product, inverses of small matrices,
+// and windows of signals.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "compiler/frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+// (…, a, b) and (…, c, d) to (…, a · c, b · d).
+Result<Values> kron(NodeImport& node) {
+  DTR_ASSIGN(ValueId a, node.tensor("self"));
+  DTR_ASSIGN(ValueId b, node.tensor("other"));
+  Shape left = node.type(a).shape, right = node.type(b).shape;
+  const size_t rank = std::max(left.size(), right.size());
+  left.insert(left.begin(), rank - left.size(), 1);
+  right.insert(right.begin(), rank - right.size(), 1);
+  Shape wide_left, wide_right, result;
+  for (size_t d = 0; d < rank; ++d) {
+    wide_left.insert(wide_left.end(), {left[d], 1});
+    wide_right.insert(wide_right.end(), {1, right[d]});
+    result.push_back(left[d] * right[d]);
+  }
+  DTR_ASSIGN(a, node.view(a, wide_left));
+  DTR_ASSIGN(b, node.view(b, wide_right));
+  DTR_ASSIGN(const ValueId product, node.emit("aten.mul.Tensor", {a, b}));
+  return one(node.view(product, result));
+}
+
+Result<Values> cross(NodeImport& node) {
+  DTR_ASSIGN(ValueId a, node.tensor("self"));
+  DTR_ASSIGN(ValueId b, node.tensor("other"));
+  const Shape left = node.type(a).shape, right = node.type(b).shape;
+  const size_t rank = left.size();
+  int64_t dim = -1;
+  if (node.has("dim")) {
+    DTR_ASSIGN(dim, node.dim("dim", rank));
+  } else if (node.node().target.find("linalg") != std::string_view::npos) {
+    dim = static_cast<int64_t>(rank) - 1;
+  } else {
+    for (size_t d = rank; d-- > 0;)
+      if (left[d] == 3) dim = static_cast<int64_t>(d);
+  }
+  const auto is_three = [&](const Shape& shape) {
+    return dim >= 0 && shape.size() == rank && shape[static_cast<size_t>(dim)] == 3;
+  };
+  if (!is_three(left) || !is_three(right))
+    return node.unsupported(
+        fmt::format("the vectors {} and {}", to_string(left), to_string(right)));
+  const auto part = [&](ValueId x, int64_t i) { return node.slice(x, dim, i % 3, i % 3 + 1); };
+  Values parts;
+  for (int64_t i = 0; i < 3; ++i) {
+    DTR_ASSIGN(const ValueId a1, part(a, i + 1));
+    DTR_ASSIGN(const ValueId b2, part(b, i + 2));
+    DTR_ASSIGN(const ValueId a2, part(a, i + 2));
+    DTR_ASSIGN(const ValueId b1, part(b, i + 1));
+    DTR_ASSIGN(const ValueId first, node.emit("aten.mul.Tensor", {a1, b2}));
+    DTR_ASSIGN(const ValueId second, node.emit("aten.mul.Tensor", {a2, b1}));
+    DTR_ASSIGN(const ValueId each, node.emit("aten.sub.Tensor", {first, second}));
+    parts.push_back(each);
+  }
+  return one(node.concatenate(parts, dim));
+}
+
+// y[o] = Σ_ij x1[i] · weight[o][i][j] · x2[j] + bias[o]: first over j, as a linear layer of o · i
+// rows.
+Result<Values> bilinear(NodeImport& node) {
+  DTR_ASSIGN(ValueId x1, node.tensor("input1"));
+  DTR_ASSIGN(const ValueId x2, node.tensor("input2"));
+  DTR_ASSIGN(ValueId weight, node.tensor("weight"));
+  DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+  const Shape of_weight = node.type(weight).shape;
+  if (of_weight.size() != 3 || node.type(x2).rank() == 0)
+    return node.unsupported(fmt::format("weights of {}", to_string(of_weight)));
+  const int64_t outputs = of_weight[0], inner = of_weight[1];
+  DTR_ASSIGN(weight, node.view(weight, {outputs * inner, of_weight[2]}));
+  DTR_ASSIGN(ValueId rows, node.emit("aten.linear", {x2, weight}));
+  Shape shape = node.type(rows).shape;
+  shape.back() = outputs;
+  shape.push_back(inner);
+  DTR_ASSIGN(rows, node.view(rows, shape));
+  Shape of_x1 = node.type(x1).shape;
+  of_x1.insert(of_x1.end() - 1, 1);
+  DTR_ASSIGN(x1, node.view(x1, of_x1));
+  DTR_ASSIGN(rows, node.emit("aten.mul.Tensor", {rows, x1}));
+  const auto last = static_cast<int64_t>(shape.size()) - 1;
+  DTR_ASSIGN(ValueId result,
+             node.emit("aten.sum.dim_IntList", {rows}, {{"dim", Ints{last}}, {"keepdim", false}}));
+  if (bias.valid()) {
+    DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
+  }
+  return Values{result};
+}
+
+// ---- small square matrices
+
+// The elements of matrices (…, n, n), each of shape (…, 1, 1).
+class Elements {
+ public:
+  static Result<Elements> of(NodeImport& node, ValueId matrix) {
+    const Shape& shape = node.type(matrix).shape;
+    const int64_t n = shape.size() < 2 ? 0 : shape.back();
+    if (n < 1 || shape[shape.size() - 2] != n || n > 3)
+      return node.unsupported(
+          fmt::format("matrices of {}: up to 3 × 3 are inverted, by their cofactors",
+                      to_string(shape)),
+          "compute the inverse of a larger matrix outside of the model, and make it a buffer");
+    Elements made{node, n, {}};
+    const auto rank = static_cast<int64_t>(shape.size());
+    for (int64_t row = 0; row < n; ++row) {
+      DTR_ASSIGN(const ValueId line, node.slice(matrix, rank - 2, row, row + 1));
+      for (int64_t column = 0; column < n; ++column) {
+        DTR_ASSIGN(const ValueId element, node.slice(line, rank - 1, column, column + 1));
+        made.all_.push_back(element);
+      }
+    }
+    return made;
+  }
+
+  // The determinant without a row and a column, with its sign.
+  Result<ValueId> cofactor(int64_t row, int64_t column) const {
+    if (n_ == 1) return node_.constant(node_.type(all_[0]).dtype, {}, 1, "one");
+    if (n_ == 2) {
+      const ValueId other = at(1 - row, 1 - column);
+      return (row + column) % 2 == 0 ? Result<ValueId>(other) : node_.emit("aten.neg", {other});
+    }
+    // Counted in a circle, the sign comes of itself.
+    return difference(at(row + 1, column + 1), at(row + 2, column + 2), at(row + 1, column + 2),
+                      at(row + 2, column + 1));
+  }
+
+  Result<ValueId> determinant() const {
+    ValueId sum;
+    for (int64_t column = 0; column < n_; ++column) {
+      DTR_ASSIGN(const ValueId other, cofactor(0, column));
+      DTR_ASSIGN(const ValueId product, node_.emit("aten.mul.Tensor", {at(0, column), other}));
+      if (!sum.valid()) {
+        sum = product;
+      } else {
+        DTR_ASSIGN(sum, node_.emit("aten.add.Tensor", {sum, product}));
+      }
+    }
+    return sum;
+  }
+
+  Result<ValueId> inverse() const {
+    const auto rank = static_cast<int64_t>(node_.type(all_[0]).rank());
+    DTR_ASSIGN(const ValueId whole, determinant());
+    Values rows;
+    for (int64_t row = 0; row < n_; ++row) {
+      Values line;
+      for (int64_t column = 0; column < n_; ++column) {
+        DTR_ASSIGN(ValueId element, cofactor(column, row));
+        DTR_ASSIGN(element, node_.expand(element, node_.type(all_[0]).shape));
+        line.push_back(element);
+      }
+      DTR_ASSIGN(const ValueId joined, node_.concatenate(line, rank - 1));
+      rows.push_back(joined);
+    }
+    DTR_ASSIGN(const ValueId adjugate, node_.concatenate(rows, rank - 2));
+    return node_.emit("aten.div.Tensor", {adjugate, whole});
+  }
+
+ private:
+  Elements(NodeImport& node, int64_t n, Values all) : node_(node), n_(n), all_(std::move(all)) {}
+  ValueId at(int64_t row, int64_t column) const {
+    return all_[static_cast<size_t>(row % n_ * n_ + column % n_)];
+  }
+  Result<ValueId> difference(ValueId a, ValueId b, ValueId c, ValueId d) const {
+    DTR_ASSIGN(const ValueId first, node_.emit("aten.mul.Tensor", {a, b}));
+    DTR_ASSIGN(const ValueId second, node_.emit("aten.mul.Tensor", {c, d}));
+    return node_.emit("aten.sub.Tensor", {first, second});
+  }
+
+  NodeImport& node_;
+  int64_t n_;
+  Values all_;
+};
+
+Result<Values> determinant(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, node.tensor(node.has("self") ? "self" : "A"));
+  DTR_ASSIGN(const Elements elements, Elements::of(node, matrix));
+  DTR_ASSIGN(const ValueId result, elements.determinant());
+  Shape shape = node.type(matrix).shape;
+  shape.resize(shape.size() - 2);
+  return one(node.view(result, shape));
+}
+
+Result<Values> inverse(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, node.tensor(node.has("self") ? "self" : "A"));
+  DTR_ASSIGN(const Elements elements, Elements::of(node, matrix));
+  return one(elements.inverse());
+}
+
+// A⁻¹ · B; a B with one dimension less holds vectors.
+Result<Values> solve(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, node.tensor("A"));
+  DTR_ASSIGN(ValueId right, node.tensor("B"));
+  DTR_ASSIGN(const bool left, node.boolean("left", true));
+  if (!left) return node.unsupported("X · A = B", "solve the transposed system");
+  DTR_ASSIGN(const Elements elements, Elements::of(node, matrix));
+  DTR_ASSIGN(const ValueId inverted, elements.inverse());
+  Shape shape = node.type(right).shape;
+  const bool vectors = shape.size() + 1 == node.type(matrix).rank() || shape.size() == 1;
+  if (vectors) {
+    shape.push_back(1);
+    DTR_ASSIGN(right, node.view(right, shape));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("aten.matmul", {inverted, right}));
+  Shape back = node.type(result).shape;
+  if (vectors) back.pop_back();
+  return one(node.view(result, back));
+}
+
+// ---- windows of signals: a sum of cosines over one period
+
+Result<Values> window(NodeImport& node, const std::vector<double>& cosines) {
+  DTR_ASSIGN(const int64_t length, node.integer("window_length"));
+  DTR_ASSIGN(const bool periodic, node.boolean("periodic", true));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  constexpr int64_t kMost = 1 << 20;
+  if (length < 0 || length > kMost)
+    return node.unsupported(fmt::format("a window of {}, at most {} are taken", length, kMost));
+  const auto period = static_cast<double>(periodic ? length : length - 1);
+  std::vector<double> values(static_cast<size_t>(length), 1);
+  for (size_t i = 0; i < values.size() && length > 1; ++i) {
+    values[i] = 0;
+    for (size_t k = 0; k < cosines.size(); ++k)
+      values[i] +=
+          cosines[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k * i) / period);
+  }
+  return one(node.GraphBuilder::constant(dtype.value_or(DType::kFloat32), values));
+}
+Result<Values> hann(NodeImport& node) { return window(node, {0.5, -0.5}); }
+Result<Values> hamming(NodeImport& node) {
+  DTR_ASSIGN(const double alpha, node.number("alpha", 0.54));
+  DTR_ASSIGN(const double beta, node.number("beta", 0.46));
+  return window(node, {alpha, -beta});
+}
+Result<Values> blackman(NodeImport& node) { return window(node, {0.42, -0.5, 0.08}); }
+
+}  // namespace
+
+std::vector<Operator> algebra_operators() {
+  return {
+      tensor_row("aten.bilinear.default", "aten.linear", bilinear),
+      tensor_row("aten.cross.default", "aten.mul.Tensor", cross),
+      tensor_row("aten.linalg_cross.default", "aten.mul.Tensor", cross),
+      tensor_row("aten.kron.default", "aten.mul.Tensor", kron),
+      tensor_row("aten.det.default", "aten.mul.Tensor", determinant),
+      tensor_row("aten.linalg_det.default", "aten.mul.Tensor", determinant),
+      tensor_row("aten.inverse.default", "aten.div.Tensor", inverse),
+      tensor_row("aten.linalg_inv.default", "aten.div.Tensor", inverse),
+      tensor_row("aten.linalg_inv_ex.default", "aten.div.Tensor", inverse),
+      tensor_row("aten.linalg_solve.default", "aten.matmul", solve),
+      tensor_row("aten.blackman_window.default", "", blackman),
+      tensor_row("aten.blackman_window.periodic", "", blackman),
+      tensor_row("aten.hamming_window.default", "", hamming),
+      tensor_row("aten.hamming_window.periodic", "", hamming),
+      tensor_row("aten.hamming_window.periodic_alpha", "", hamming),
+      tensor_row("aten.hamming_window.periodic_alpha_beta", "", hamming),
+      tensor_row("aten.hann_window.default", "", hann),
+      tensor_row("aten.hann_window.periodic", "", hann),
+  };
+}
+
+}  // namespace dtr::pt2

@@ -1,0 +1,514 @@
+// Operators that take or give complex numbers. A complex tensor is a float32 tensor with one more
+// dimension, the last, of two: real and imaginary part.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compiler/compositions/attention.h"
+#include "compiler/compositions/fourier.h"
+#include "compiler/frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+using compositions::Fourier;
+using compositions::Signal;
+
+// ---- parts
+
+Result<ValueId> part(NodeImport& node, ValueId x, int64_t which) {
+  Shape shape = node.type(x).shape;
+  const auto last = static_cast<int64_t>(shape.size()) - 1;
+  DTR_ASSIGN(const ValueId taken, node.slice(x, last, which, which + 1));
+  shape.pop_back();
+  return node.view(taken, shape);
+}
+
+Result<ValueId> with_parts(NodeImport& node, ValueId real, ValueId imaginary) {
+  Values both;
+  for (ValueId each : {real, imaginary}) {
+    Shape shape = node.type(each).shape;
+    shape.push_back(1);
+    DTR_ASSIGN(each, node.view(each, shape));
+    both.push_back(each);
+  }
+  return node.concatenate(both, static_cast<int64_t>(node.type(both[0]).rank()) - 1);
+}
+
+struct Parts {
+  ValueId real, imaginary;  // the second is invalid for a real tensor
+};
+Result<Parts> parts_of(NodeImport& node, std::string_view name) {
+  if (!node.has_tensor(name)) {
+    DTR_ASSIGN(const double number, node.number(name));
+    DTR_ASSIGN(const ValueId real, node.constant(DType::kFloat32, {}, number, name));
+    return Parts{real, {}};
+  }
+  if (!node.is_complex(name)) {
+    DTR_ASSIGN(const ValueId x, node.tensor(name));
+    DTR_ASSIGN(const ValueId real, node.cast(x, DType::kFloat32));
+    return Parts{real, {}};
+  }
+  DTR_ASSIGN(const ValueId x, node.tensor(name));
+  Parts parts;
+  DTR_ASSIGN(parts.real, part(node, x, 0));
+  DTR_ASSIGN(parts.imaginary, part(node, x, 1));
+  return parts;
+}
+
+template <int kPart>
+Result<Values> take_part(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  return one(part(node, x, kPart));
+}
+
+Result<Values> unchanged(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  return Values{x};
+}
+
+Result<Values> conjugate(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  constexpr double kSigns[] = {1, -1};
+  DTR_ASSIGN(const ValueId signs, node.GraphBuilder::constant(DType::kFloat32, kSigns));
+  return one(node.emit("aten.mul.Tensor", {x, signs}));
+}
+
+Result<Values> join_parts(NodeImport& node) {
+  DTR_ASSIGN(const ValueId real, node.tensor("real"));
+  DTR_ASSIGN(const ValueId imaginary, node.tensor("imag"));
+  return one(with_parts(node, real, imaginary));
+}
+
+Result<Values> polar(NodeImport& node) {
+  DTR_ASSIGN(const ValueId length, node.tensor("abs"));
+  DTR_ASSIGN(const ValueId angle, node.tensor("angle"));
+  Parts parts;
+  for (const auto& [to, op] :
+       {std::pair{&parts.real, "aten.cos"}, {&parts.imaginary, "aten.sin"}}) {
+    DTR_ASSIGN(const ValueId direction, node.emit(op, {angle}));
+    DTR_ASSIGN(*to, node.emit("aten.mul.Tensor", {length, direction}));
+  }
+  return one(with_parts(node, parts.real, parts.imaginary));
+}
+
+Result<Values> magnitude(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
+  const auto last = static_cast<int64_t>(node.type(x).rank()) - 1;
+  DTR_ASSIGN(const ValueId sum, node.emit("aten.sum.dim_IntList", {squares},
+                                          {{"dim", Ints{last}}, {"keepdim", false}}));
+  return one(node.emit("aten.sqrt", {sum}));
+}
+
+// ---- arithmetic
+
+Result<ValueId> combine(NodeImport& node, std::string_view op, ValueId a, ValueId b) {
+  return node.emit(op, {a, b});
+}
+
+template <const char* kOp>
+Result<Values> add(NodeImport& node) {
+  DTR_ASSIGN(const Parts a, parts_of(node, "self"));
+  DTR_ASSIGN(const Parts b, parts_of(node, "other"));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
+  const auto sum = [&](ValueId x, ValueId y) { return node.emit(kOp, {x, y}, {{"alpha", alpha}}); };
+  // A real number has no imaginary part to add, in the shape that the sum has.
+  DTR_ASSIGN(const ValueId real, sum(a.real, b.real));
+  const auto zero_like = [&](ValueId x) {
+    const Shape shape = node.type(x).shape;
+    return node.constant(DType::kFloat32, shape, 0, "zero");
+  };
+  ValueId of_a = a.imaginary, of_b = b.imaginary;
+  if (!of_a.valid()) {
+    DTR_ASSIGN(of_a, zero_like(a.real));
+  }
+  if (!of_b.valid()) {
+    DTR_ASSIGN(of_b, zero_like(b.real));
+  }
+  DTR_ASSIGN(const ValueId imaginary, sum(of_a, of_b));
+  return one(with_parts(node, real, imaginary));
+}
+constexpr char kAdd[] = "aten.add.Tensor", kSub[] = "aten.sub.Tensor";
+
+// (a + bi)(c + di) by any product that is linear in both.
+template <class Product>
+Result<Values> multiply(NodeImport& node, const Parts& a, const Parts& b, Product product) {
+  DTR_ASSIGN(ValueId real, product(a.real, b.real));
+  ValueId imaginary;
+  if (a.imaginary.valid() && b.imaginary.valid()) {
+    DTR_ASSIGN(const ValueId other, product(a.imaginary, b.imaginary));
+    DTR_ASSIGN(real, combine(node, kSub, real, other));
+    DTR_ASSIGN(const ValueId first, product(a.real, b.imaginary));
+    DTR_ASSIGN(const ValueId second, product(a.imaginary, b.real));
+    DTR_ASSIGN(imaginary, combine(node, kAdd, first, second));
+  } else if (a.imaginary.valid()) {
+    DTR_ASSIGN(imaginary, product(a.imaginary, b.real));
+  } else {
+    DTR_ASSIGN(imaginary, product(a.real, b.imaginary));
+  }
+  return one(with_parts(node, real, imaginary));
+}
+
+template <const char* kOp, const char* kFirst, const char* kSecond>
+Result<Values> product(NodeImport& node) {
+  DTR_ASSIGN(const Parts a, parts_of(node, kFirst));
+  DTR_ASSIGN(const Parts b, parts_of(node, kSecond));
+  return multiply(node, a, b, [&](ValueId x, ValueId y) { return combine(node, kOp, x, y); });
+}
+constexpr char kMul[] = "aten.mul.Tensor", kMatmul[] = "aten.matmul", kDiv[] = "aten.div.Tensor";
+constexpr char kSelf[] = "self", kOther[] = "other", kMat2[] = "mat2";
+
+Result<Values> scaled(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double factor, node.number("other"));
+  DTR_ASSIGN(const ValueId number, node.constant(DType::kFloat32, {}, factor, "factor"));
+  return one(node.emit("aten.mul.Tensor", {x, number}));
+}
+
+// By a real number, each part; by a complex one, times its conjugate by its square.
+Result<Values> quotient(NodeImport& node) {
+  DTR_ASSIGN(const Parts a, parts_of(node, "self"));
+  if (!node.has_tensor("other")) {
+    DTR_ASSIGN(const double divisor, node.number("other"));
+    DTR_ASSIGN(const ValueId x, node.tensor("self"));
+    DTR_ASSIGN(const ValueId number, node.constant(DType::kFloat32, {}, divisor, "divisor"));
+    return one(node.emit(kDiv, {x, number}));
+  }
+  DTR_ASSIGN(const Parts b, parts_of(node, "other"));
+  if (!b.imaginary.valid()) {
+    DTR_ASSIGN(const ValueId real, combine(node, kDiv, a.real, b.real));
+    DTR_ASSIGN(const ValueId imaginary, combine(node, kDiv, a.imaginary, b.real));
+    return one(with_parts(node, real, imaginary));
+  }
+  DTR_ASSIGN(const ValueId turned, node.emit("aten.neg", {b.imaginary}));
+  DTR_ASSIGN(const Values above, multiply(node, a, {b.real, turned}, [&](ValueId x, ValueId y) {
+               return combine(node, kMul, x, y);
+             }));
+  DTR_ASSIGN(const ValueId first, combine(node, kMul, b.real, b.real));
+  DTR_ASSIGN(const ValueId second, combine(node, kMul, b.imaginary, b.imaginary));
+  DTR_ASSIGN(ValueId below, combine(node, kAdd, first, second));
+  Shape shape = node.type(below).shape;
+  shape.push_back(1);
+  DTR_ASSIGN(below, node.view(below, shape));
+  return one(combine(node, kDiv, above[0], below));
+}
+
+Result<Values> einsum(NodeImport& node) {
+  DTR_ASSIGN(const std::string_view equation, node.string("equation"));
+  DTR_ASSIGN(const Values operands, node.tensors("tensors"));
+  const std::vector<bool> complex = node.are_complex("tensors");
+  if (operands.size() != 2)
+    return node.unsupported(fmt::format("{} complex operands", operands.size()),
+                            "multiply two at a time");
+  Parts parts[2];
+  for (size_t i = 0; i < 2; ++i) {
+    parts[i].real = operands[i];
+    if (!complex[i]) continue;
+    DTR_ASSIGN(parts[i].real, part(node, operands[i], 0));
+    DTR_ASSIGN(parts[i].imaginary, part(node, operands[i], 1));
+  }
+  return multiply(node, parts[0], parts[1], [&](ValueId x, ValueId y) {
+    return compositions::einsum(node, equation, {x, y});
+  });
+}
+
+template <const char* kOp>
+Result<Values> reduced(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(Ints dims, node.dims("dim", node.type(x).rank() - 1));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  return one(node.emit(kOp, {x}, {{"dim", std::move(dims)}, {"keepdim", keepdim}}));
+}
+constexpr char kSum[] = "aten.sum.dim_IntList", kMean[] = "aten.mean.dim";
+
+// ---- shapes: the dimension of the parts stays the last one
+
+// The shape that the file states for the result, with that dimension.
+Result<Values> as_stated(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.stated_shape();
+  shape.push_back(2);
+  return one(node.view(x, shape));
+}
+Result<Values> expanded(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.stated_shape(), aligned = node.type(x).shape;
+  shape.push_back(2);
+  aligned.insert(aligned.begin(), shape.size() - std::min(shape.size(), aligned.size()), 1);
+  DTR_ASSIGN(const ValueId viewed, node.view(x, aligned));
+  return one(node.expand(viewed, shape));
+}
+
+Result<Values> permuted(NodeImport& node, Ints order) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const auto rank = static_cast<int64_t>(node.type(x).rank()) - 1;
+  for (int64_t& dim : order)
+    if (dim < 0) dim += rank;
+  order.push_back(rank);
+  return one(node.permute(x, order));
+}
+Result<Values> permute(NodeImport& node) {
+  DTR_ASSIGN(Ints order, node.ints("dims"));
+  return permuted(node, std::move(order));
+}
+Result<Values> transpose(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const size_t rank = node.type(x).rank() - 1;
+  DTR_ASSIGN(const int64_t a, node.dim("dim0", rank));
+  DTR_ASSIGN(const int64_t b, node.dim("dim1", rank));
+  Ints order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
+  return permuted(node, std::move(order));
+}
+
+Result<Values> slice(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank() - 1, 0));
+  DTR_ASSIGN(const int64_t start, node.integer("start", 0));
+  DTR_ASSIGN(const int64_t end, node.integer("end", INT64_MAX));
+  DTR_ASSIGN(const int64_t step, node.integer("step", 1));
+  return one(node.slice(x, dim, start, end, step));
+}
+
+Result<Values> select(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.type(x).shape;
+  shape.pop_back();
+  DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
+  DTR_ASSIGN(const ValueId taken, node.slice(x, at.dim, at.index, at.index + 1));
+  shape.erase(shape.begin() + at.dim);
+  shape.push_back(2);
+  return one(node.view(taken, shape));
+}
+
+Result<Values> concatenate(NodeImport& node) {
+  DTR_ASSIGN(const Values parts, node.tensors("tensors"));
+  const std::vector<bool> complex = node.are_complex("tensors");
+  if (std::ranges::find(complex, false) != complex.end())
+    return node.unsupported("complex and real tensors", "make all of them complex");
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(parts[0]).rank() - 1, 0));
+  return one(node.concatenate(parts, dim));
+}
+
+// ---- transforms
+
+// The factor of a transform of so many points in all.
+Result<double> factor_of(NodeImport& node, bool inverse, double points) {
+  DTR_ASSIGN(const std::string_view norm, node.string("norm", "backward"));
+  if (norm == "ortho") return 1 / std::sqrt(points);
+  return (norm == "backward") == inverse ? 1 / points : 1.0;
+}
+
+struct Axis {
+  int64_t dim, points;
+};
+
+// Transforms each of the axes; the last one is the one that turns real numbers into complex ones,
+// or complex ones into real ones.
+Result<ValueId> transform(NodeImport& node, ValueId x, const std::vector<Axis>& axes, Signal from,
+                          Signal to, bool inverse, double factor) {
+  const auto along = [&](const Axis& axis, Signal in, Signal out, double by) -> Result<void> {
+    DTR_ASSIGN(
+        x, compositions::fourier(
+               node, x, axis.dim,
+               {.from = in, .to = out, .points = axis.points, .inverse = inverse, .factor = by}));
+    return {};
+  };
+  const bool first_is_last = from == Signal::kReal;
+  if (first_is_last) DTR_TRY(along(axes.back(), from, to, factor));
+  for (size_t i = axes.size() - 1; i-- > 0;)
+    DTR_TRY(along(axes[i], Signal::kComplex, Signal::kComplex, 1));
+  if (!first_is_last) DTR_TRY(along(axes.back(), from, to, factor));
+  return x;
+}
+
+// torch.fft.*: over one dimension, the last two, or those that are named. `half` says that the
+// spectrum of a real signal has only its first half.
+Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  const bool complex = node.is_complex("self");
+  if (!complex) {
+    DTR_ASSIGN(x, node.cast(x, DType::kFloat32));
+  }
+  const size_t rank = node.type(x).rank() - (complex ? 1 : 0);
+  if (rank == 0) return node.unsupported("a transform of a scalar");
+  const bool to_real = half && inverse;
+  if (to_real && !complex) return node.unsupported("the inverse transform of real numbers");
+  const std::string_view sizes = most_axes == 1 ? "n" : "s";
+  DTR_ASSIGN(const Ints points, node.ints(sizes, Ints{}));
+  Ints dims;
+  if (node.has("dim")) {
+    DTR_ASSIGN(dims, node.ints("dim"));
+  } else {
+    const size_t count = most_axes > 0 ? most_axes : points.empty() ? rank : points.size();
+    for (size_t i = 0; i < count; ++i)
+      dims.push_back(static_cast<int64_t>(i) - static_cast<int64_t>(count));
+  }
+  if (dims.empty() || dims.size() > rank || (!points.empty() && points.size() != dims.size()))
+    return node.unsupported(fmt::format("a transform over {} of {} dimensions", dims.size(), rank));
+  std::vector<Axis> axes;
+  double all = 1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t dim = dims[i] < 0 ? dims[i] + static_cast<int64_t>(rank) : dims[i];
+    if (dim < 0 || dim >= static_cast<int64_t>(rank))
+      return node.unsupported(fmt::format("dimension {} of {}", dims[i], rank));
+    const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
+    const bool is_half = to_real && i + 1 == dims.size();
+    const int64_t own = is_half ? 2 * (extent - 1) : extent;
+    axes.push_back({dim, points.empty() || points[i] == -1 ? own : points[i]});
+    all *= static_cast<double>(axes.back().points);
+  }
+  DTR_ASSIGN(const double factor, factor_of(node, inverse, all));
+  const Signal from = to_real ? Signal::kHalf : complex ? Signal::kComplex : Signal::kReal;
+  const Signal to = to_real ? Signal::kReal : half ? Signal::kHalf : Signal::kComplex;
+  return one(transform(node, x, axes, from, to, inverse, factor));
+}
+template <size_t kAxes, bool kHalf, bool kInverse>
+Result<Values> fft(NodeImport& node) {
+  return fft(node, kAxes, kHalf, kInverse);
+}
+
+// The transforms that those are made of: _fft_r2c, _fft_c2c, _fft_c2r.
+Result<Values> plain_fft(NodeImport& node, Signal from, Signal to, bool inverse) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const size_t rank = node.type(x).rank() - (from == Signal::kReal ? 0 : 1);
+  DTR_ASSIGN(const Ints dims, node.ints("dim"));
+  DTR_ASSIGN(const int64_t normalization, node.integer("normalization"));
+  std::vector<Axis> axes;
+  double all = 1;
+  for (const int64_t each : dims) {
+    const int64_t dim = each < 0 ? each + static_cast<int64_t>(rank) : each;
+    if (dim < 0 || dim >= static_cast<int64_t>(rank))
+      return node.unsupported(fmt::format("dimension {} of {}", each, rank));
+    axes.push_back({dim, node.type(x).shape[static_cast<size_t>(dim)]});
+    if (to == Signal::kReal && axes.size() == dims.size()) {
+      DTR_ASSIGN(axes.back().points, node.integer("last_dim_size"));
+    }
+    all *= static_cast<double>(axes.back().points);
+  }
+  if (axes.empty()) return Values{x};
+  const double factor = normalization == 0 ? 1 : normalization == 1 ? 1 / std::sqrt(all) : 1 / all;
+  return one(transform(node, x, axes, from, to, inverse, factor));
+}
+Result<Values> from_real(NodeImport& node) {
+  DTR_ASSIGN(const bool one_sided, node.boolean("onesided"));
+  return plain_fft(node, Signal::kReal, one_sided ? Signal::kHalf : Signal::kComplex, false);
+}
+Result<Values> of_complex(NodeImport& node) {
+  DTR_ASSIGN(const bool forward, node.boolean("forward"));
+  return plain_fft(node, Signal::kComplex, Signal::kComplex, !forward);
+}
+Result<Values> to_real(NodeImport& node) {
+  return plain_fft(node, Signal::kHalf, Signal::kReal, true);
+}
+
+Result<Values> stft(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t points, node.integer("n_fft"));
+  DTR_ASSIGN(const int64_t hop, node.integer("hop_length", points / 4));
+  DTR_ASSIGN(const int64_t length, node.integer("win_length", points));
+  DTR_ASSIGN(const bool normalized, node.boolean("normalized", false));
+  DTR_ASSIGN(const bool one_sided, node.boolean("onesided", true));
+  DTR_ASSIGN(const bool return_complex, node.boolean("return_complex", true));
+  DTR_TRY(node.boolean("align_to_window", false));
+  if (!return_complex)
+    return node.unsupported("return_complex=False", "call torch.view_as_real on the result");
+  if (points < 1 || length < 1 || length > points)
+    return node.unsupported(fmt::format("a window of {} for {} points", length, points));
+  std::vector<double> own(static_cast<size_t>(length), 1);
+  if (node.has("window")) {
+    DTR_ASSIGN(own, node.constant_elements("window"));
+  }
+  if (own.size() != static_cast<size_t>(length))
+    return node.unsupported(fmt::format("a window of {} elements", own.size()));
+  compositions::ShortTime of{.window = std::vector<double>(static_cast<size_t>(points), 0),
+                             .hop = hop,
+                             .one_sided = one_sided,
+                             .factor = normalized ? 1 / std::sqrt(static_cast<double>(points)) : 1};
+  std::ranges::copy(own, of.window.begin() + (points - length) / 2);
+  return one(compositions::short_time_fourier(node, x, of));
+}
+
+}  // namespace
+
+std::vector<Operator> complex_operators() {
+  const auto row = [](std::string_view target, Result<Values> (*build)(NodeImport&)) {
+    return tensor_row(target, kMul, build);
+  };
+  // Of what else they say the file states the effect.
+  const auto shaped = [](std::string_view target, Result<Values> (*build)(NodeImport&)) {
+    return tensor_row(target, "", build);
+  };
+  return {
+      row("aten.real.default", take_part<0>),
+      row("aten.imag.default", take_part<1>),
+      shaped("aten.view_as_real.default", unchanged),
+      shaped("aten.view_as_real_copy.default", unchanged),
+      shaped("aten.view_as_complex.default", unchanged),
+      shaped("aten.view_as_complex_copy.default", unchanged),
+      shaped("aten.alias.default", unchanged),
+      shaped("aten.clone.default", unchanged),
+      shaped("aten.contiguous.default", unchanged),
+      shaped("aten.detach.default", unchanged),
+      shaped("aten.resolve_conj.default", unchanged),
+      shaped("aten.resolve_neg.default", unchanged),
+      row("aten.conj.default", conjugate),
+      row("aten._conj.default", conjugate),
+      row("aten._conj_physical.default", conjugate),
+      row("aten.conj_physical.default", conjugate),
+      row("aten.complex.default", join_parts),
+      row("aten.polar.default", polar),
+      row("aten.abs.default", magnitude),
+      row("aten.add.Tensor", add<kAdd>),
+      row("aten.sub.Tensor", add<kSub>),
+      row("aten.mul.Tensor", product<kMul, kSelf, kOther>),
+      row("aten.mul.Scalar", scaled),
+      row("aten.matmul.default", product<kMatmul, kSelf, kOther>),
+      row("aten.bmm.default", product<kMatmul, kSelf, kMat2>),
+      row("aten.mm.default", product<kMatmul, kSelf, kMat2>),
+      row("aten.div.Tensor", quotient),
+      row("aten.div.Scalar", quotient),
+      row("aten.einsum.default", einsum),
+      row("aten.sum.dim_IntList", reduced<kSum>),
+      row("aten.mean.dim", reduced<kMean>),
+
+      shaped("aten._unsafe_view.default", as_stated),
+      shaped("aten.flatten.using_ints", as_stated),
+      shaped("aten.reshape.default", as_stated),
+      shaped("aten.squeeze.default", as_stated),
+      shaped("aten.squeeze.dim", as_stated),
+      shaped("aten.squeeze.dims", as_stated),
+      shaped("aten.unflatten.int", as_stated),
+      shaped("aten.unsqueeze.default", as_stated),
+      shaped("aten.view.default", as_stated),
+      shaped("aten.expand.default", expanded),
+      row("aten.permute.default", permute),
+      row("aten.transpose.int", transpose),
+      row("aten.slice.Tensor", slice),
+      row("aten.select.int", select),
+      row("aten.cat.default", concatenate),
+
+      row("aten.fft_fft.default", fft<1, false, false>),
+      row("aten.fft_ifft.default", fft<1, false, true>),
+      row("aten.fft_rfft.default", fft<1, true, false>),
+      row("aten.fft_irfft.default", fft<1, true, true>),
+      row("aten.fft_fft2.default", fft<2, false, false>),
+      row("aten.fft_ifft2.default", fft<2, false, true>),
+      row("aten.fft_rfft2.default", fft<2, true, false>),
+      row("aten.fft_irfft2.default", fft<2, true, true>),
+      row("aten.fft_fftn.default", fft<0, false, false>),
+      row("aten.fft_ifftn.default", fft<0, false, true>),
+      row("aten.fft_rfftn.default", fft<0, true, false>),
+      row("aten.fft_irfftn.default", fft<0, true, true>),
+      row("aten._fft_r2c.default", from_real),
+      row("aten._fft_c2c.default", of_complex),
+      row("aten._fft_c2r.default", to_real),
+      row("aten.stft.default", stft),
+  };
+}
+
+}  // namespace dtr::pt2
