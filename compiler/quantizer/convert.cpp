@@ -348,10 +348,9 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
       quantizations.push_back(Quantization::per_tensor(group.spec.scale, group.spec.zero_point));
       continue;
     }
-    // A constant is known exactly; only what was observed may turn out smaller than it will be.
+    // A constant is known exactly; what was observed may have been smaller than it will be.
     const bool constant =
         std::ranges::all_of(group.observed, [&](ValueId id) { return graph.is_constant(id); });
-    const float least = constant ? std::numeric_limits<float>::min() : group.spec.least_scale;
     ValueStatistics merged(group.spec.observer == QuantSpec::Observer::kHistogram);
     for (const ValueId id : group.observed) {
       const Value& value = graph.value(id);
@@ -370,6 +369,10 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
                     "calibrate this model again", place_of_value(module, graph, id));
       merged.merge(at->second);
     }
+    const bool silent = merged.range() == Range{};
+    const float least = constant ? std::numeric_limits<float>::min()
+                        : silent ? std::max(kActivationEps, group.spec.least_scale)
+                                 : group.spec.least_scale;
     quantizations.push_back(group.spec.kind == Kind::kSymmetric
                                 ? symmetric_quantization(best_range(merged), least)
                                 : best_quantization(merged, least));

@@ -149,9 +149,9 @@ Specs softmax(const OpView& view) {
   if (view.def == &ops::kLogSoftmax)
     return OpAnnotation{{QuantSpec::affine()},
                         {QuantSpec::affine().at_least(numerics::kMinLogSoftmaxScale)}};
-  constexpr float kLeastScale =
+  constexpr float kLeastProbability =
       0x1p-24F;  // of 4,095 equal probabilities each is a code in [0, 255] at 2^-20
-  OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine().at_least(kLeastScale)}};
+  OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine().at_least(kLeastProbability)}};
   if (columns <= kFewClasses) specs = *unit_interval(view);
   specs.operands.resize(view.operands.size(), QuantSpec::none());  // the mask
   return specs;

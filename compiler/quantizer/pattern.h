@@ -11,10 +11,11 @@
 
 namespace dtr {
 
-// The smallest scale of an observed activation: one that was near zero in all of calibration still
-// gets a range. ExecuTorch's Neutron quantizer has 2^-12, which leaves 8 codes to activations
-// within ±0.001.
+// The scale of an activation that was zero in all of calibration: it still gets a range.
 inline constexpr float kActivationEps = 0x1p-20F;
+// The smallest scale of any other; products of scales stay far from where float32 has none.
+// ExecuTorch's Neutron quantizer has 2^-12, which leaves 8 codes to activations within ±0.001.
+inline constexpr float kLeastScale = 0x1p-48F;
 
 struct QuantSpec {
   enum class Kind : uint8_t {
@@ -33,11 +34,11 @@ struct QuantSpec {
 
   Kind kind = Kind::kNone;
   Observer observer = Observer::kHistogram;  // kAffine, kSymmetric
-  float least_scale = kActivationEps;  // kAffine, kSymmetric: lower bound of the observed scale
-  int axis = -1;                       // kPerChannel
-  float scale = 0;                     // kFixed
-  int32_t zero_point = 0;              // kFixed
-  uint32_t operand = 0;                // kShared
+  float least_scale = kLeastScale;  // kAffine, kSymmetric: lower bound of the observed scale
+  int axis = -1;                    // kPerChannel
+  float scale = 0;                  // kFixed
+  int32_t zero_point = 0;           // kFixed
+  uint32_t operand = 0;             // kShared
   // kShared result: elements may be outside of the operand's range, so they are observed too
   bool widens = false;
   bool operator==(const QuantSpec&) const = default;
