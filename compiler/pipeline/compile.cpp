@@ -10,6 +10,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/report.h"
 #include "compiler/quantizer/annotate.h"
+#include "compiler/quantizer/unlike_ranges.h"
 #include "compiler/recipes/selection.h"
 #include "compiler/support/cancellation.h"
 #include "compiler/support/text.h"
@@ -178,13 +179,17 @@ class Compiler {
   Result<void> choose_patterns() {
     DTR_ASSIGN(const Exclusions exclusions,
                Exclusions::resolve(c_.module, graph(), c_.recipe_spec, true));
-    const auto patterns = make_patterns(c_.recipe_spec, exclusions);
-    annotation_ = annotate(graph(), patterns);
+    patterns_ = make_patterns(c_.recipe_spec, exclusions);
+    quantizes_ = !patterns_.empty();
+    annotate_graph({});
+    return {};
+  }
+
+  void annotate_graph(const Separations& separations) {
+    annotation_ = annotate(graph(), patterns_, separations);
     if (settings_.observer == QuantSpec::Observer::kMinMax)
       for (QuantizationGroup& group : annotation_.groups)
         group.spec.observer = QuantSpec::Observer::kMinMax;
-    quantizes_ = !patterns.empty();
-    return {};
   }
 
   Result<void> find_ranges() {
@@ -204,6 +209,12 @@ class Compiler {
                            {.threads = settings_.threads, .progress = settings_.progress}));
       c_.calibration->on_noise = c_.samples_are_noise;
     }
+    return {};
+  }
+
+  Result<void> separate_unlike_ranges() {
+    const Separations separations = find_unlike_ranges(graph(), annotation_, *c_.calibration);
+    if (!separations.empty()) annotate_graph(separations);
     return {};
   }
 
@@ -315,7 +326,9 @@ class Compiler {
   PassOptions passes_;
   ModelSource source_;
   Compilation c_;
-  Annotation annotation_;   // of a float model
+  // Of a float model.
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns_;
+  Annotation annotation_;
   bool quantizes_ = false;  // the recipe has patterns
 };
 
@@ -339,6 +352,7 @@ constexpr Step kQuantizing[] = {
     {"float passes",     &C::run_float_passes},      // First: ranges are observed of fused ops.
     {"annotate",         &C::choose_patterns},       // Backends say what they run in int8.
     {"calibrate",        &C::find_ranges},           // Observes annotated values, or loads ranges.
+    {"separate ranges",  &C::separate_unlike_ranges},  // What calibration shows not to fit.
     {"quantize",         &C::convert_graph},         // Scales of biases follow from the ranges.
 };
 constexpr Step kKeeping[] = {

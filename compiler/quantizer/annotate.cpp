@@ -90,8 +90,9 @@ class Groups {
 
 class Annotator {
  public:
-  Annotator(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns)
-      : graph_(graph), patterns_(patterns) {
+  Annotator(const Graph& graph, std::span<const std::unique_ptr<QuantizationPatterns>> patterns,
+            const Separations& separations)
+      : graph_(graph), patterns_(patterns), separations_(separations) {
     annotation_.ops.resize(graph.op_slots());
     annotation_.reasons.resize(graph.op_slots());
     annotation_.verdicts.resize(graph.op_slots());
@@ -148,6 +149,11 @@ class Annotator {
                         fmt::format("a range comes from elements; `{}` has none, its shape is {}",
                                     graph_.value(*at).name, to_string(graph_.type(*at).shape)),
                         "remove the operator: it computes nothing"});
+    if (std::ranges::find(separations_.kept_float, id) != separations_.kept_float.end())
+      return tl::unexpected(
+          FloatReason{"quantizer-unlike",
+                      "it joins values of unlike ranges; in one scale the small ones would be lost",
+                      "return them as outputs of their own, or scale them alike in the model"});
     FloatReason reason{"quantizer-no-pattern",
                        "no backend of the target has a quantization pattern for it"};
     for (const auto& pattern : patterns_) {
@@ -248,9 +254,12 @@ class Annotator {
   void apply(OpId id, OpAnnotation specs) {
     const Op& op = graph_.op(id);
     std::vector<int> operand_groups(op.operands.size(), Annotation::kNoGroup);
+    const bool leaves_fixed = joins_more_than_fixed(op, specs);
     for (size_t i = 0; i < op.operands.size(); ++i)
       if (op.operands[i].valid())
-        operand_groups[i] = read(id, op.operands[i], specs.operands[i], operand_groups);
+        operand_groups[i] = is_apart({id, static_cast<uint32_t>(i)}) || (i == 0 && leaves_fixed)
+                                ? read_apart(id, op.operands[i], specs.operands[i], operand_groups)
+                                : read(id, op.operands[i], specs.operands[i], operand_groups);
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ValueId result = op.results[i];
       const QuantSpec& spec = specs.results[i];
@@ -268,6 +277,41 @@ class Annotator {
     }
     annotation_.ops[id.index] =
         AnnotatedOp{.specs = std::move(specs), .operand_groups = std::move(operand_groups)};
+  }
+
+  // Whether the first operand has a fixed quantization, as probabilities have, and what shares it
+  // may have elements outside of that.
+  bool joins_more_than_fixed(const Op& op, const OpAnnotation& specs) {
+    const auto group_of = [&](ValueId value) { return annotation_.group_of_value[value.index]; };
+    if (op.operands.empty() || !op.operands[0].valid() ||
+        group_of(op.operands[0]) == Annotation::kNoGroup)
+      return false;
+    const QuantSpec fixed = groups_.at(group_of(op.operands[0])).spec;
+    if (fixed.kind != Kind::kFixed) return false;
+    for (size_t i = 1; i < op.operands.size(); ++i) {
+      if (specs.operands[i].kind != Kind::kShared) continue;
+      const int other = group_of(op.operands[i]);
+      if (other == Annotation::kNoGroup || groups_.at(other).spec != fixed) return true;
+    }
+    return std::ranges::any_of(specs.results, [](const QuantSpec& spec) { return spec.widens; });
+  }
+
+  bool is_apart(const Use& use) const {
+    return std::ranges::any_of(separations_.apart, [&](const Use& each) {
+      return each.op == use.op && each.operand == use.operand;
+    });
+  }
+
+  // The group in which an operand is read that has another one by itself.
+  int read_apart(OpId reader, ValueId value, const QuantSpec& spec,
+                 const std::vector<int>& operand_groups) {
+    int& own = annotation_.group_of_value[value.index];
+    if (own == Annotation::kNoGroup) own = groups_.add(QuantSpec::affine(), value);
+    annotation_.conflicts.push_back({.value = value, .reader = reader, .shared = true});
+    if (spec.kind != Kind::kShared) return groups_.add(spec, value);
+    const int wanted = operand_groups[spec.operand];
+    groups_.observe(wanted, value);
+    return wanted;
   }
 
   // The group in which an operand is read; operands before it have theirs.
@@ -344,6 +388,7 @@ class Annotator {
 
   const Graph& graph_;
   std::span<const std::unique_ptr<QuantizationPatterns>> patterns_;
+  const Separations& separations_;
   Annotation annotation_;
   Groups groups_;
   std::vector<OpId> order_;
@@ -364,8 +409,9 @@ std::optional<int> channel_axis(const Graph& graph, OpId id) {
 }
 
 Annotation annotate(const Graph& graph,
-                    std::span<const std::unique_ptr<QuantizationPatterns>> patterns) {
-  return Annotator(graph, patterns).run();
+                    std::span<const std::unique_ptr<QuantizationPatterns>> patterns,
+                    const Separations& separations) {
+  return Annotator(graph, patterns, separations).run();
 }
 
 }  // namespace dtr

@@ -59,11 +59,19 @@ struct Annotation {
   std::vector<ValueId> selected;
 };
 
+// What is not to share a quantization although its pattern says so (unlike_ranges.h).
+struct Separations {
+  std::vector<Use> apart;        // operands with a quantization of their own, rescaled for the op
+  std::vector<OpId> kept_float;  // ops that stay float
+  bool empty() const { return apart.empty() && kept_float.empty(); }
+};
+
 // Asks the patterns in order for each op, in program order; the first that accepts determines the
 // specs. Resolves shared specs. Ops that no pattern accepts, or that compute on other dtypes than
 // float32, stay float with a reason.
 Annotation annotate(const Graph& graph,
-                    std::span<const std::unique_ptr<QuantizationPatterns>> patterns);
+                    std::span<const std::unique_ptr<QuantizationPatterns>> patterns,
+                    const Separations& separations = {});
 
 // The axis of operand 0 along which a convolution (not a transposed one) or linear layer with
 // constant weights sums over channels; std::nullopt for other ops.

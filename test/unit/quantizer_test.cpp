@@ -5,7 +5,9 @@
 
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verifier.h"
+#include "compiler/ops/ops.h"
 #include "compiler/quantizer/convert.h"
+#include "compiler/quantizer/unlike_ranges.h"
 #include "test/unit/quantizer_kit.h"
 
 namespace dtr {
@@ -339,6 +341,105 @@ TEST(Annotate, OperandsAndResultOfACatAreOneGroup) {
   EXPECT_EQ(cat->operand_groups, (std::vector<int>{group, group, group}));
 }
 
+// One scale for values within ±1 and ±100 leaves two codes to the first. Whoever else reads it, and
+// an output that is read part by part, would have only these.
+class UnlikeRanges : public ::testing::Test {
+ protected:
+  // The scale of `%x` as each op reads it, 0 where it is float, after a second annotation.
+  struct Outcome {
+    std::vector<std::string> ops;
+    std::vector<float> scales_of_x;
+  };
+  static Outcome quantized(std::string_view body, float low, float high) {
+    Module module = parse(fmt::format("graph @forward(%x: f32[1,4]) {{{}}}", body));
+    Graph& graph = module.forward();
+    const Annotation first = annotate(graph, neutron_patterns());
+    const auto calibration = calibrate_reference(module, first, ramp("x", {1, 4}, low, high));
+    EXPECT_TRUE(calibration);
+    const Annotation second =
+        annotate(graph, neutron_patterns(), find_unlike_ranges(graph, first, *calibration));
+    EXPECT_TRUE(convert(module, graph, second, *calibration));
+    Outcome outcome;
+    for (const OpId id : graph.ops()) {
+      const Op& op = graph.op(id);
+      outcome.ops.emplace_back(op.def->name);
+      if (op.def == &ops::kQuantize && op.operands[0] == graph.inputs()[0])
+        outcome.scales_of_x.push_back(graph.type(op.results[0]).quantization->scale());
+    }
+    return outcome;
+  }
+};
+
+TEST_F(UnlikeRanges, AnOperandThatOthersReadHasItsOwn) {
+  const Outcome outcome = quantized(R"(
+  %w: f32[4,4] = constant dense<100, 0, 0, 0, 0, 100, 0, 0, 0, 0, 100, 0, 0, 0, 0, 100>
+  %l: f32[1,4] = aten.linear(%x, %w)
+  %c: f32[1,8] = aten.cat(%x, %l) {dim = 1}
+  %r: f32[1,8] = aten.mul.Tensor(%c, %c)
+  return %r
+)",
+                                    -1, 1);
+  ASSERT_EQ(outcome.scales_of_x.size(), 2U);  // of the layer, of the concatenation
+  EXPECT_NEAR(std::ranges::min(outcome.scales_of_x), 2.0 / 255, 2.0 / 255 / 16);
+  EXPECT_NEAR(std::ranges::max(outcome.scales_of_x), 200.0 / 255, 200.0 / 255 / 16);
+}
+
+TEST_F(UnlikeRanges, AnOperandOfOneReaderIsJoined) {
+  const Outcome outcome = quantized(R"(
+  %w: f32[4,4] = constant dense<100, 0, 0, 0, 0, 100, 0, 0, 0, 0, 100, 0, 0, 0, 0, 100>
+  %u: f32[4,4] = constant dense<1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1>
+  %s: f32[1,4] = aten.linear(%x, %u)
+  %l: f32[1,4] = aten.linear(%x, %w)
+  %c: f32[1,8] = aten.cat(%s, %l) {dim = 1}
+  %r: f32[1,8] = aten.mul.Tensor(%c, %c)
+  return %r
+)",
+                                    -1, 1);
+  EXPECT_EQ(
+      std::ranges::count(outcome.ops, "quantize") + std::ranges::count(outcome.ops, "requantize"),
+      1);
+}
+
+// Probabilities have a fixed range, which what follows them need not have.
+TEST_F(UnlikeRanges, AFixedRangeIsNotForWhatFollowsIt) {
+  const Module module = parse(R"(graph @forward(%x: f32[1,4]) {
+  %s: f32[1,4] = aten.sigmoid(%x)
+  %c: f32[1,8] = aten.cat(%s, %x) {dim = 1}
+  %d: f32[1,16] = aten.cat(%s, %s, %c) {dim = 1}
+  %r: f32[1,16] = aten.relu(%d)
+  %e: f32[1,8] = aten.cat(%s, %s) {dim = 1}
+  return %r, %e
+}
+)");
+  const Graph& graph = module.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  std::vector<QuantSpec::Kind> kinds;
+  for (const OpId id : graph.ops())
+    if (graph.op(id).def == &ops::kCat)
+      kinds.push_back(
+          annotation
+              .groups[static_cast<size_t>(annotation.group_of_value[graph.op(id).results[0].index])]
+              .spec.kind);
+  using Kind = QuantSpec::Kind;
+  EXPECT_EQ(kinds, (std::vector<Kind>{Kind::kAffine, Kind::kAffine, Kind::kFixed}));
+}
+
+// Boxes of hundreds of pixels beside scores up to 1.
+TEST_F(UnlikeRanges, AnOutputOfUnlikePartsIsJoinedInFloat) {
+  const std::string_view body = R"(
+  %w: f32[4,4] = constant dense<{0}, 0, 0, 0, 0, {0}, 0, 0, 0, 0, {0}, 0, 0, 0, 0, {0}>
+  %s: f32[1,4] = aten.sigmoid(%x)
+  %l: f32[1,4] = aten.linear(%x, %w)
+  %c: f32[1,8] = aten.cat(%s, %l) {{dim = 1}}
+  return %c
+)";
+  const auto last_of = [&](int factor) {
+    return quantized(fmt::format(fmt::runtime(body), factor), 0, 1).ops.back();
+  };
+  EXPECT_EQ(last_of(600), "aten.cat");
+  EXPECT_EQ(last_of(2), "dequantize");
+}
+
 // The first layer's result is zero whatever the samples are: its scale means nothing, and the user
 // is told where.
 TEST(Convert, SaysWhatCalibrationLeftEmpty) {
@@ -362,6 +463,26 @@ graph @forward(%x: f32[1,2]) {
             "sample; nothing is known of its range\n  at: head, "
             "model.py:9\n"
             "  fix: give samples that reach it, or check the operators before it");
+}
+
+// A range of calibration is a range, however small; only one without elements is not.
+TEST(Convert, TinyActivationsHaveAllCodes) {
+  for (const auto& [top, scale] : {std::pair{1e-9F, 1e-9 / 255}, {0.0F, 0x1p-20}}) {
+    Module module = parse(R"(graph @forward(%x: f32[1,4]) {
+  %y: f32[1,4] = aten.relu(%x)
+  %z: f32[1,4] = aten.relu(%y)
+  return %z
+}
+)");
+    Graph& graph = module.forward();
+    const Annotation annotation = annotate(graph, neutron_patterns());
+    const auto calibration = calibrate_reference(module, annotation, ramp("x", {1, 4}, 0, top));
+    ASSERT_TRUE(calibration);
+    ASSERT_TRUE(convert(module, graph, annotation, *calibration));
+    const Op& first = graph.op(*graph.ops().begin());
+    ASSERT_EQ(first.def, &ops::kQuantize);
+    EXPECT_NEAR(graph.type(first.results[0]).quantization->scale() / scale, 1, 1.0 / 16);
+  }
 }
 
 // A bias of 1e9 quantization steps of a tiny weight does not fit; the channel's weights become
