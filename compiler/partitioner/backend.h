@@ -114,6 +114,14 @@ class LoweredPartition {
   // the start of the scratch operand. Errors: those of the backend; kWorkExceeded (neutron).
   virtual Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
                                                 uint32_t scratch_bytes) const = 0;
+
+  // Decides again how the partition runs, within that many bytes of SRAM at every step for its
+  // operands and buffers (UINT64_MAX: as it was lowered), and sets the members above; leaves them
+  // as they are on error. A delegate that has no choice does nothing. Errors: kMemoryExceeded, with
+  // the operator that needs more; kWorkExceeded (neutron).
+  virtual Result<void> plan_within(const Module&, uint64_t) { return {}; }
+  // Cycles of the partition as it is planned, to compare plans of one partition; 0: unknown.
+  virtual uint64_t planned_cycles() const { return 0; }
 };
 
 class DelegateBackend;

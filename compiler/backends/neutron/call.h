@@ -28,6 +28,9 @@ using Kernel = VariantOf<void
 // block of constants. `offset` counts from its start.
 constexpr uint32_t kOwnConstants = UINT32_MAX;
 
+// In Call::block_of.
+constexpr uint32_t kNoCall = UINT32_MAX;
+
 // Memory that calls write and read: an operand of the delegate, or an intermediate value.
 struct Storage {
   enum class Kind : uint8_t { kInterior, kInput, kOutput };
@@ -46,6 +49,9 @@ struct Call {
   int64_t macs = 0;
   // the name of the value, if the call is a Move that only changes a value's layout
   std::string rearranges = {};
+  // The earlier call whose block of constants this call reads, which then stays in SRAM until here;
+  // `constants` is empty. kNoCall: the call reads its own block.
+  uint32_t block_of = kNoCall;
 };
 
 // Where a value of the graph is stored, and in which layout. `LoweredGraph::values` has

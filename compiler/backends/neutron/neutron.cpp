@@ -6,6 +6,7 @@
 
 #include "compiler/backends/neutron/lowering/fusion.h"
 #include "compiler/backends/neutron/partition.h"
+#include "compiler/ops/ops.h"
 
 namespace dtr {
 namespace neutron {
@@ -73,13 +74,16 @@ class NeutronBackend final : public DelegateBackend {
   uint64_t dispatch_cycles() const override { return machine_.target.call_host_cycles; }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const override {
+    std::vector<LoweredGraph> variants;
     // What is computed in place in a concatenation keeps all of it in memory from the first part
     // on.
-    if (machine_.options.nxp_like()) return lower(module, graph, false);
-    Result<std::unique_ptr<LoweredPartition>> joined = lower(module, graph, true);
-    return joined || joined.error().id != DiagnosticId::kMemoryExceeded
-               ? std::move(joined)
-               : lower(module, graph, false);
+    if (!machine_.options.nxp_like()) variants.push_back(calls_of(module, graph, true));
+    if (variants.empty() || has_concatenation(graph))
+      variants.push_back(calls_of(module, graph, false));
+    DTR_ASSIGN(Plan plan, plan_unlimited(machine_, module, variants));
+    NeutronPartition partition(machine_, std::move(graph), std::move(variants), std::move(plan));
+    DTR_TRY(partition.check_work(module));
+    return std::make_unique<NeutronPartition>(std::move(partition));
   }
 
  private:
@@ -88,13 +92,13 @@ class NeutronBackend final : public DelegateBackend {
     return OperatorRule{.dtypes = "int8",
                         .conditions = {rule->conditions.begin(), rule->conditions.end()}};
   }
-  static Result<std::unique_ptr<LoweredPartition>> checked(const Module& module,
-                                                           NeutronPartition partition) {
-    DTR_TRY(partition.check_work(module));
-    return std::make_unique<NeutronPartition>(std::move(partition));
+  static bool has_concatenation(const Graph& graph) {
+    for (const OpId op : graph.ops())
+      if (graph.op(op).def == &ops::kCat) return true;
+    return false;
   }
-  Result<std::unique_ptr<LoweredPartition>> lower(const Module& module, const Graph& graph,
-                                                  bool join) const {
+
+  LoweredGraph calls_of(const Module& module, const Graph& graph, bool join) const {
     Builder builder(machine_, module, graph, join);
     for (const Group& group : plan_groups(machine_, module, graph)) {
       const LoweringRule* rule = find_rule(graph, group.head);
@@ -102,22 +106,7 @@ class NeutronBackend final : public DelegateBackend {
       rule->lower(builder, group);
       builder.end_op();
     }
-    LoweredGraph lowered = builder.finish();
-    if (machine_.options.constants_in_sram) {
-      MemoryPlan memory = plan_memory(lowered);
-      uint64_t constants = 0;
-      for (const Call& call : lowered.calls) constants += call.constants.size();
-      if (join && memory.peak() + constants > machine_.target.sram_bytes)
-        return lower(module, graph, false);
-      Schedule nothing{std::vector<uint32_t>(lowered.calls.size(), kNoCopy)};
-      return checked(module, NeutronPartition(machine_, graph, std::move(lowered),
-                                              std::move(memory), std::move(nothing)));
-    }
-    split_calls(machine_, lowered, plan_memory(lowered).live_bytes);
-    MemoryPlan memory = plan_memory(lowered);
-    DTR_ASSIGN(Schedule schedule, plan_copies(machine_, lowered.calls, memory.live_bytes));
-    return checked(module, NeutronPartition(machine_, graph, std::move(lowered), std::move(memory),
-                                            std::move(schedule)));
+    return builder.finish();
   }
 
   Machine machine_;

@@ -9,19 +9,36 @@
 
 namespace dtr::neutron {
 
-NeutronPartition::NeutronPartition(const Machine& machine, const Graph& graph, LoweredGraph lowered,
-                                   MemoryPlan memory, Schedule schedule)
-    : target_(machine.target),
-      constants_in_sram_(machine.options.constants_in_sram),
-      memory_(std::move(memory)),
-      schedule_(std::move(schedule)) {
-  storages_ = std::move(lowered.storages);
-  calls_ = std::move(lowered.calls);
+NeutronPartition::NeutronPartition(const Machine& machine, Graph graph,
+                                   std::vector<LoweredGraph> variants, Plan plan)
+    : machine_(machine), graph_(std::move(graph)), variants_(std::move(variants)) {
+  take(std::move(plan));
+}
+
+Result<void> NeutronPartition::plan_within(const Module& module, uint64_t sram_bytes) {
+  DTR_ASSIGN(Plan plan, sram_bytes == UINT64_MAX
+                            ? plan_unlimited(machine_, module, variants_)
+                            : neutron::plan_within(machine_, module, variants_, sram_bytes));
+  take(std::move(plan));
+  return check_work(module);
+}
+
+void NeutronPartition::take(Plan plan) {
+  memory_ = std::move(plan.memory);
+  schedule_ = std::move(plan.schedule);
+  storages_ = std::move(plan.graph.storages);
+  calls_ = std::move(plan.graph.calls);
   steps = static_cast<uint32_t>(calls_.size());
+  commands_.clear();
+  buffers.clear();
+  inputs.clear();
+  outputs.clear();
+  step_info.clear();
+  values.clear();
 
   interior_of_.assign(memory_.buffers.size(), kNone);
-  inputs.resize(graph.inputs().size());
-  outputs.resize(graph.outputs().size());
+  inputs.resize(graph_.inputs().size());
+  outputs.resize(graph_.outputs().size());
   for (size_t i = 0; i < memory_.buffers.size(); ++i) {
     const Buffer& buffer = memory_.buffers[i];
     if (!buffer.operand_storage) {
@@ -35,16 +52,17 @@ NeutronPartition::NeutronPartition(const Machine& machine, const Graph& graph, L
         buffer.bytes, buffer.first_step, buffer.last_step};
   }
   staging_of_.assign(calls_.size(), kNone);
+  const std::vector<uint32_t> last = last_readers(calls_);
   for (uint32_t call = 0; call < calls_.size(); ++call) {
     if (schedule_.start[call] == kNoCopy) continue;
     staging_of_[call] = static_cast<uint32_t>(buffers.size());
     buffers.push_back({"constants of call " + std::to_string(call), BufferRole::kStaging,
                        static_cast<uint32_t>(calls_[call].constants.size()), schedule_.start[call],
-                       call});
+                       last[call]});
   }
   order_commands();
   describe_steps();
-  describe_values(graph, lowered);
+  describe_values(plan.graph.values);
 }
 
 void NeutronPartition::order_commands() {
@@ -70,7 +88,7 @@ void NeutronPartition::describe_steps() {
                            .limit = "flash",
                            .bytes = call.constants.size()});
     } else if (commands_[i].kind == Command::Kind::kCall) {
-      const npu::Cycles cost = cycles(target_, call.kernel);
+      const npu::Cycles cost = cycles(machine_.target, call.kernel);
       step_info.push_back({.command = i,
                            .kernel = std::string(name(call.kernel)),
                            .origin = call.origin,
@@ -85,7 +103,8 @@ void NeutronPartition::describe_steps() {
 
 // Every storage that the call touches and its own constants, each once.
 uint64_t NeutronPartition::traffic(const Call& call) const {
-  uint64_t bytes = call.constants.size();
+  uint64_t bytes =
+      calls_[block_of(call, static_cast<uint32_t>(&call - calls_.data()))].constants.size();
   std::vector<uint32_t> seen;
   visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
     if (address.region == kOwnConstants || std::ranges::find(seen, address.region) != seen.end())
@@ -108,7 +127,7 @@ Result<void> NeutronPartition::check_work(const Module& module) const {
     for (const OperandUse& operand : *operands) work += operand.bytes / kBytesACycle;
   for (const Call& call : calls_) {
     const uint64_t before = work;
-    work += cycles(target_, call.kernel).total +
+    work += cycles(machine_.target, call.kernel).total +
             2 * call.constants.size() / kBytesACycle;  // read and written by their copy
     Place place = place_of(module, call.origin);
     visit_addresses(call.kernel, [&](const npu::Address& address, Access access) {
@@ -129,7 +148,8 @@ Result<void> NeutronPartition::check_work(const Module& module) const {
   return {};
 }
 
-void NeutronPartition::describe_values(const Graph& graph, const LoweredGraph& lowered) {
+void NeutronPartition::describe_values(const std::vector<std::optional<Location>>& locations) {
+  const Graph& graph = graph_;
   for (const OpId op : graph.ops())
     for (const ValueId id : graph.op(op).results) {
       const Value& value = graph.value(id);
@@ -139,7 +159,7 @@ void NeutronPartition::describe_values(const Graph& graph, const LoweredGraph& l
                               .after_step = 0,
                               .origin = graph.op(op).origin,
                               .readers = readers(graph, id)};
-      const std::optional<Location>& at = lowered.values[id.index];
+      const std::optional<Location>& at = locations[id.index];
       // Only whole buffers are described.
       if (at && at->offset == 0 && storages_[at->storage].bytes == bytes_of(value.type)) {
         described.after_step = at->after_call;
@@ -164,6 +184,7 @@ void NeutronPartition::describe_values(const Graph& graph, const LoweredGraph& l
 Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t> offsets,
                                                         uint32_t scratch_bytes) const {
   DTR_CHECK(offsets.size() == buffers.size());
+  const bool in_sram = machine_.options.constants_in_sram;
   PayloadWriter writer;
   for (const OperandUse& input : inputs) writer.add_operand(npu::OperandKind::kInput, input.bytes);
   for (const OperandUse& output : outputs)
@@ -198,18 +219,18 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
         break;
       case Command::Kind::kCall: {
         Kernel kernel = call.kernel;
-        if (!call.constants.empty())
-          block = constants_in_sram_
-                      ? writer.add_constants(call.constants)
-                      : npu::Address{npu::kScratch, offsets[staging_of_[command.call]]};
+        const uint32_t source = block_of(call, command.call);
+        if (!calls_[source].constants.empty())
+          block = in_sram ? writer.add_constants(calls_[source].constants)
+                          : npu::Address{npu::kScratch, offsets[staging_of_[source]]};
         visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address); });
         std::visit([&](const auto& placed) { writer.add_command(placed); }, kernel);
         break;
       }
     }
   }
-  return writer.finish(target_, scratch_bytes,
-                       constants_in_sram_ ? uint32_t{npu::kConstantsInSram} : 0);
+  return writer.finish(machine_.target, scratch_bytes,
+                       in_sram ? uint32_t{npu::kConstantsInSram} : 0);
 }
 
 }  // namespace dtr::neutron

@@ -2,15 +2,19 @@
 #pragma once
 
 #include "compiler/backends/neutron/lowering/builder.h"
-#include "compiler/backends/neutron/memory/memory.h"
-#include "compiler/backends/neutron/schedule/schedule.h"
+#include "compiler/backends/neutron/schedule/plan.h"
 
 namespace dtr::neutron {
 
 class NeutronPartition final : public LoweredPartition {
  public:
-  NeutronPartition(const Machine& machine, const Graph& graph, LoweredGraph lowered,
-                   MemoryPlan memory, Schedule schedule);
+  // `variants`: the ways to lower `graph` among which plan_within chooses.
+  NeutronPartition(const Machine& machine, Graph graph, std::vector<LoweredGraph> variants,
+                   Plan plan);
+
+  // Errors: those of neutron::plan_within and of check_work.
+  Result<void> plan_within(const Module& module, uint64_t sram_bytes) override;
+  uint64_t planned_cycles() const override { return timeline().total; }
 
   Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,
                                         uint32_t scratch_bytes) const override;
@@ -21,7 +25,7 @@ class NeutronPartition final : public LoweredPartition {
   Result<void> check_work(const Module& module) const;
 
   // The cycles that the simulator counts for the calls.
-  Timeline timeline() const { return simulate(target_, calls_, schedule_); }
+  Timeline timeline() const { return simulate(machine_.target, calls_, schedule_); }
   std::span<const Call> calls() const { return calls_; }
 
  private:
@@ -30,14 +34,20 @@ class NeutronPartition final : public LoweredPartition {
     enum class Kind : uint8_t { kCopy, kWait, kCall } kind;
     uint32_t call;  // kCall: the call; else the call whose constants are copied or awaited
   };
+  void take(Plan plan);
   void order_commands();
   void describe_steps();
   uint64_t traffic(const Call& call) const;
   uint64_t bytes_at(const Call& call, npu::Address address) const;
-  void describe_values(const Graph& graph, const LoweredGraph& lowered);
+  void describe_values(const std::vector<std::optional<Location>>& locations);
+  // The call whose block of constants the call reads.
+  static uint32_t block_of(const Call& call, uint32_t index) {
+    return call.block_of == kNoCall ? index : call.block_of;
+  }
 
-  npu::Target target_;
-  bool constants_in_sram_;
+  Machine machine_;
+  Graph graph_;
+  std::vector<LoweredGraph> variants_;
   std::vector<Storage> storages_;
   std::vector<Call> calls_;
   MemoryPlan memory_;

@@ -51,6 +51,26 @@ bool reads_otherwise(const Kernel& kernel, uint32_t storage, const Operands& ali
   return found;
 }
 
+// From call `first` to call `last` the operand is read only by calls that write the result over
+// what they read: by one call, or by one for each stripe.
+bool only_overwritten(const LoweredGraph& graph, uint32_t operand, uint32_t result, uint32_t first,
+                      uint32_t last) {
+  for (uint32_t step = first + 1; step <= last; ++step) {
+    const Kernel& kernel = graph.calls[step].kernel;
+    const npu::Address output =
+        std::visit([](const auto& command) { return command.output; }, kernel);
+    Operands alike = overwritable(kernel);
+    std::erase_if(alike, [&](const npu::Address* at) { return at->offset != output.offset; });
+    bool accesses = output.region == operand;
+    visit_addresses(kernel, [&](const npu::Address& address, Access) {
+      accesses |= address.region == operand;
+    });
+    if (accesses && (output.region != result || reads_otherwise(kernel, operand, alike)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 uint64_t MemoryPlan::peak() const {
@@ -99,7 +119,8 @@ MemoryPlan plan_memory(const LoweredGraph& graph) {
         continue;
       const Storage& of = graph.storages[operand.region];
       if (of.kind != Storage::Kind::kInterior || of.bytes != result.bytes ||
-          lives[operand.region].last != step || plan.buffer_of[operand.region] == kNone)
+          plan.buffer_of[operand.region] == kNone ||
+          !only_overwritten(graph, operand.region, output.region, step, lives[operand.region].last))
         continue;
       const uint32_t shared = plan.buffer_of[operand.region];
       plan.buffer_of[output.region] = shared;

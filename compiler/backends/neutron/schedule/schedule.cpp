@@ -47,8 +47,17 @@ Timeline simulate(const npu::Target& target, std::span<const Call> calls,
   return timeline;
 }
 
+std::vector<uint32_t> last_readers(std::span<const Call> calls) {
+  std::vector<uint32_t> last(calls.size());
+  for (uint32_t i = 0; i < calls.size(); ++i) {
+    last[i] = i;
+    if (calls[i].block_of != kNoCall) last[calls[i].block_of] = i;
+  }
+  return last;
+}
+
 Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls,
-                             std::span<const uint64_t> live_bytes) {
+                             std::span<const uint64_t> live_bytes, bool early) {
   const npu::Target& target = machine.target;
   const size_t count = calls.size();
   Schedule schedule{std::vector<uint32_t>(count, kNoCopy)};
@@ -78,15 +87,16 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
     latest = end > duration + target.copy_host_cycles ? end - duration : 0;
     size_t slot = i;
     const size_t first = i - std::min<size_t>(i, machine.options.prefetch_calls);
-    while (slot > first &&
+    while (slot > first && !early &&
            begin[slot - 1] + call_cycles(target, calls[slot - 1]) + target.copy_host_cycles >
                latest)
       --slot;
-    schedule.start[i] = static_cast<uint32_t>(slot);
+    schedule.start[i] = static_cast<uint32_t>(early ? first : slot);
   }
 
   // Room in SRAM: a copy that finds none at some call it is ahead of starts behind that call.
   std::vector<uint64_t> used(live_bytes.begin(), live_bytes.end());
+  const std::vector<uint32_t> last = last_readers(calls);
   uint32_t previous = 0;
   for (size_t i = 0; i < count; ++i) {
     if (!has_copy(i)) continue;
@@ -97,14 +107,16 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
       start = step + 1;
       break;
     }
-    if (start > i)
+    const auto fullest =
+        *std::max_element(used.begin() + static_cast<ptrdiff_t>(i), used.begin() + last[i] + 1);
+    if (start > i || fullest + bytes > target.sram_bytes)
       return fail(DiagnosticId::kMemoryExceeded,
                   fmt::format("kernel call {} needs {} bytes of SRAM for tensors and {} for its "
                               "constants; the NPU has {}",
-                              i, with_thousands(used[i]), with_thousands(bytes),
+                              i, with_thousands(fullest), with_thousands(bytes),
                               with_thousands(target.sram_bytes)),
                   "use smaller tensors: a lower resolution, fewer channels or a smaller batch");
-    for (uint32_t step = start; step <= i; ++step) used[step] += bytes;
+    for (uint32_t step = start; step <= last[i]; ++step) used[step] += bytes;
     schedule.start[i] = previous = start;
   }
   return schedule;

@@ -28,16 +28,31 @@ struct Timeline {
 Timeline simulate(const npu::Target& target, std::span<const Call> calls, const Schedule& schedule);
 
 // Starts each copy as late as possible without delaying any call beyond the minimum, which is
-// reached if all copies run back to back from the start; later still if SRAM has no room yet.
+// reached if all copies run back to back from the start; later still if SRAM has no room yet. A
+// block stays in SRAM until the last call that reads it (Call::block_of).
 // `live_bytes`: SRAM in use at each call, without staging. Error: kMemoryExceeded if the constants
 // of one call do not fit beside its operands. Linear in the calls times the distance between a copy
 // and its call.
+// With `early` each copy starts as soon as there is room instead, in the order of the calls.
 Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls,
-                             std::span<const uint64_t> live_bytes);
+                             std::span<const uint64_t> live_bytes, bool early = false);
 
-// Splits convolutions and linear layers by output channels: where their constants would not fit
-// SRAM beside `live_bytes`, and where computing the first part while the second is being copied
-// shortens the program.
-void split_calls(const Machine& machine, LoweredGraph& graph, std::span<const uint64_t> live_bytes);
+// By call: the last call that reads the call's block of constants, at least the call itself.
+std::vector<uint32_t> last_readers(std::span<const Call> calls);
+
+// Splits convolutions and linear layers by output channels: where their constants would take more
+// than their share of the SRAM beside `live_bytes`, and where computing the first part while the
+// second is being copied shortens the program. `shares`, by call: 1 lets a block take all of that
+// room, 2 half of it, which leaves the other half to the next block on its way; empty: all 1. Calls
+// that share constants stay whole. Returns the call of `graph` as it was that each call is a part
+// of.
+std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
+                                  std::span<const uint64_t> live_bytes,
+                                  std::span<const uint32_t> shares = {});
+
+// Into how many parts split_calls can split the call, and the bytes of constants of the largest
+// part of so many.
+uint32_t most_slices(const npu::Target& target, const Call& call);
+uint64_t slice_bytes(const npu::Target& target, const Call& call, uint32_t parts);
 
 }  // namespace dtr::neutron

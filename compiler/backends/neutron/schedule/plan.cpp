@@ -1,0 +1,163 @@
+#include "compiler/backends/neutron/schedule/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "compiler/backends/neutron/schedule/stripes.h"
+#include "compiler/support/text.h"
+
+namespace dtr::neutron {
+namespace {
+
+// Splits and copies for a graph whose stripes are chosen. `limited`: SRAM is a budget, whose room
+// early copies may use. `part_of`, if given, receives the call of `graph` that each call of the
+// plan is a part of.
+Result<Plan> plan_with_shares(const Machine& machine, LoweredGraph graph, bool limited,
+                              std::span<const uint32_t> shares,
+                              std::vector<uint32_t>* part_of = nullptr) {
+  std::vector<uint32_t> parts = split_calls(machine, graph, plan_memory(graph).live_bytes, shares);
+  if (part_of != nullptr) *part_of = std::move(parts);
+  Plan plan{.graph = std::move(graph), .memory = {}, .schedule = {}};
+  plan.memory = plan_memory(plan.graph);
+  DTR_ASSIGN(plan.schedule, plan_copies(machine, plan.graph.calls, plan.memory.live_bytes));
+  plan.cycles = simulate(machine.target, plan.graph.calls, plan.schedule).total;
+  if (!limited) return plan;
+  // Where copies wait for room, one that is not urgent may have to go first.
+  DTR_ASSIGN(Schedule early, plan_copies(machine, plan.graph.calls, plan.memory.live_bytes, true));
+  const uint64_t cycles = simulate(machine.target, plan.graph.calls, early).total;
+  if (cycles < plan.cycles) {
+    plan.schedule = std::move(early);
+    plan.cycles = cycles;
+  }
+  return plan;
+}
+
+Result<Plan> plan_in_place(const Machine& machine, LoweredGraph graph) {
+  Plan plan{.graph = std::move(graph), .memory = {}, .schedule = {}};
+  plan.memory = plan_memory(plan.graph);
+  plan.schedule.start.assign(plan.graph.calls.size(), kNoCopy);
+  plan.cycles = simulate(machine.target, plan.graph.calls, plan.schedule).total;
+  return plan;
+}
+
+// Calls that wait for their constants, and the calls with constants before them: a smaller block of
+// either lets the copy start earlier.
+std::vector<uint32_t> shares_where_waiting(const Machine& machine, const Plan& plan,
+                                           std::span<const uint32_t> part_of, size_t calls,
+                                           uint32_t share) {
+  std::vector<uint32_t> shares(calls, 1);
+  const Timeline timeline = simulate(machine.target, plan.graph.calls, plan.schedule);
+  std::optional<size_t> previous;
+  for (size_t i = 0; i < plan.graph.calls.size(); ++i) {
+    if (plan.schedule.start[i] == kNoCopy) continue;
+    if (timeline.stalls[i] > machine.target.copy_setup_cycles) {
+      shares[part_of[i]] = share;
+      if (previous) shares[part_of[*previous]] = share;
+    }
+    previous = i;
+  }
+  return shares;
+}
+
+void keep_faster(std::optional<Plan>& best, Plan plan) {
+  if (!best || plan.cycles < best->cycles) best = std::move(plan);
+}
+
+tl::unexpected<Diagnostic> too_large(const Machine& machine, const Module& module,
+                                     const LoweredGraph& graph, const MemoryPlan& memory,
+                                     uint32_t index, uint64_t limit) {
+  const Call& call = graph.calls[index];
+  const uint64_t constants =
+      machine.options.constants_in_sram
+          ? 0
+          : slice_bytes(machine.target, call, most_slices(machine.target, call));
+  return fail(DiagnosticId::kMemoryExceeded,
+              fmt::format("at this operator {} bytes of tensors are live and its constants take {} "
+                          "at once; no stripes of it fit into {} bytes of SRAM",
+                          with_thousands(memory.live_bytes[index]), with_thousands(constants),
+                          with_thousands(limit)),
+              "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
+              place_of(module, call.origin));
+}
+
+Result<Plan> plan_whole(const Machine& machine, LoweredGraph graph) {
+  return machine.options.constants_in_sram ? plan_in_place(machine, std::move(graph))
+                                           : plan_with_shares(machine, std::move(graph), false, {});
+}
+
+}  // namespace
+
+Result<Plan> plan_unlimited(const Machine& machine, const Module& module,
+                            std::span<const LoweredGraph> variants) {
+  const bool in_sram = machine.options.constants_in_sram;
+  for (const LoweredGraph& variant : variants) {
+    Result<Plan> plan = plan_whole(machine, variant);
+    if (!plan && plan.error().id != DiagnosticId::kMemoryExceeded) return plan;
+    if (!plan) continue;
+    uint64_t constants = 0;
+    if (in_sram)
+      for (const Call& call : plan->graph.calls) constants += call.constants.size();
+    // Whether the whole program fits is known once it is written.
+    const bool is_checked_later = in_sram && &variant == &variants.back();
+    if (is_checked_later || plan->memory.peak() + constants <= machine.target.sram_bytes)
+      return plan;
+  }
+  return plan_within(machine, module, variants, machine.target.sram_bytes);
+}
+
+Result<Plan> plan_within(const Machine& unlimited, const Module& module,
+                         std::span<const LoweredGraph> variants, uint64_t limit) {
+  Machine machine = unlimited;
+  machine.target.sram_bytes =
+      static_cast<uint32_t>(std::min<uint64_t>(limit, unlimited.target.sram_bytes));
+  std::optional<Plan> best;
+  std::optional<Diagnostic> why_not;
+  for (const LoweredGraph& variant : variants) {
+    const MemoryPlan memory = plan_memory(variant);
+    const ChainChoice choice = choose_chains(machine, variant, memory, machine.target.sram_bytes);
+    if (choice.too_large) {
+      if (!why_not)
+        why_not = too_large(machine, module, variant, memory, *choice.too_large,
+                            machine.target.sram_bytes)
+                      .value();
+      continue;
+    }
+    LoweredGraph striped = in_stripes(variant, choice.chains);
+    if (machine.options.constants_in_sram) {
+      DTR_ASSIGN(Plan plan, plan_in_place(machine, std::move(striped)));
+      if (plan.memory.peak() <= limit) keep_faster(best, std::move(plan));
+      continue;
+    }
+    std::vector<uint32_t> part_of;
+    Result<Plan> first = plan_with_shares(machine, striped, true, {}, &part_of);
+    if (!first || first->memory.peak() > limit) {
+      // Together, though each call fits alone: the call with the most live bytes is named.
+      const auto fullest = std::ranges::max_element(memory.live_bytes);
+      if (!why_not && fullest != memory.live_bytes.end())
+        why_not = too_large(machine, module, variant, memory,
+                            static_cast<uint32_t>(fullest - memory.live_bytes.begin()),
+                            machine.target.sram_bytes)
+                      .value();
+      continue;
+    }
+    if (!machine.options.nxp_like())
+      for (const uint32_t share : {2u, 3u, 4u, 6u}) {
+        const std::vector<uint32_t> shares =
+            shares_where_waiting(machine, *first, part_of, striped.calls.size(), share);
+        if (std::ranges::count(shares, 1u) == static_cast<ptrdiff_t>(shares.size())) break;
+        if (Result<Plan> plan = plan_with_shares(machine, striped, true, shares))
+          keep_faster(best, *std::move(plan));
+      }
+    if (!best || first->cycles <= best->cycles) best = *std::move(first);
+  }
+  if (best) return *std::move(best);
+  if (why_not) return tl::unexpected(*std::move(why_not));
+  return fail(
+      DiagnosticId::kMemoryExceeded,
+      fmt::format("the tensors of the NPU do not fit into {} bytes of SRAM", with_thousands(limit)),
+      "use smaller tensors: a lower resolution, fewer channels or a smaller batch");
+}
+
+}  // namespace dtr::neutron

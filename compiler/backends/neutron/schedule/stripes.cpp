@@ -1,0 +1,490 @@
+#include "compiler/backends/neutron/schedule/stripes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/backends/neutron/schedule/row_access.h"
+#include "compiler/backends/neutron/schedule/schedule.h"
+
+namespace dtr::neutron {
+namespace {
+
+constexpr uint32_t kMaxChain = 24;
+constexpr std::array<uint32_t, 20> kStripes{2,  3,  4,  5,  6,  7,  8,  10, 12, 14,
+                                            16, 20, 24, 28, 32, 40, 48, 56, 64, 112};
+constexpr uint64_t kNever = UINT64_MAX;
+
+// The calls of a graph with the rows that they read and the uses of their storages.
+class Rows {
+ public:
+  explicit Rows(const LoweredGraph& graph)
+      : graph_(graph),
+        pitches_(graph.storages.size(), 0),
+        first_(graph.storages.size(), UINT32_MAX),
+        last_(graph.storages.size(), 0) {
+    find_pitches(graph.calls, pitches_);
+    for (uint32_t call = 0; call < graph.calls.size(); ++call) {
+      access_.push_back(row_access(graph.calls[call].kernel, pitches_));
+      visit_addresses(graph.calls[call].kernel, [&](const npu::Address& address, Access) {
+        if (address.region == kOwnConstants) return;
+        first_[address.region] = std::min(first_[address.region], call);
+        last_[address.region] = std::max(last_[address.region], call);
+      });
+    }
+    const auto end = static_cast<uint32_t>(graph.calls.size());
+    for (size_t i = 0; i < graph.storages.size(); ++i) {
+      if (graph.storages[i].kind == Storage::Kind::kInput) first_[i] = 0;
+      if (graph.storages[i].kind == Storage::Kind::kOutput) last_[i] = end;
+    }
+  }
+
+  const LoweredGraph& graph() const { return graph_; }
+  const std::optional<RowAccess>& access(uint32_t call) const { return access_[call]; }
+  uint32_t pitch(uint32_t storage) const { return pitches_[storage]; }
+  uint32_t rows(uint32_t storage) const {
+    return graph_.storages[storage].bytes / pitches_[storage];
+  }
+  uint32_t first(uint32_t storage) const { return first_[storage]; }
+  uint32_t last(uint32_t storage) const { return last_[storage]; }
+  // All accesses to the storage are by calls `from` to `to`.
+  bool inside(uint32_t storage, uint32_t from, uint32_t to) const {
+    return graph_.storages[storage].kind == Storage::Kind::kInterior && first_[storage] >= from &&
+           last_[storage] <= to;
+  }
+
+ private:
+  const LoweredGraph& graph_;
+  Pitches pitches_;
+  std::vector<uint32_t> first_, last_;  // by storage: calls that access it
+  std::vector<std::optional<RowAccess>> access_;
+};
+
+// The rows of one stripe.
+struct Stripe {
+  std::vector<RowRange> results;  // by call of the chain: rows of its result; may be empty
+  std::vector<RowRange> held;     // by storage of the chain: rows of it
+};
+
+// One candidate: calls `first` to `last`.
+class ChainRows {
+ public:
+  // std::nullopt: some call does not compute by rows.
+  static std::optional<ChainRows> make(const Rows& rows, uint32_t first, uint32_t last) {
+    ChainRows chain(rows, first, last);
+    if (!chain.collect()) return std::nullopt;
+    return chain;
+  }
+
+  uint32_t most_stripes() const { return most_stripes_; }
+  const std::vector<uint32_t>& storages() const { return storages_; }
+  bool striped(size_t local) const { return striped_[local]; }
+  size_t local(uint32_t storage) const {
+    return static_cast<size_t>(std::ranges::find(storages_, storage) - storages_.begin());
+  }
+
+  // Stripe `index` of `count`. `done` has for each storage of the chain that stays whole the rows
+  // that earlier stripes wrote, and is updated. std::nullopt: a window would read padding alone.
+  std::optional<Stripe> stripe(uint32_t index, uint32_t count, std::vector<uint32_t>& done) const {
+    Stripe made{std::vector<RowRange>(last_ - first_ + 1), std::vector<RowRange>(storages_.size())};
+    for (size_t i = 0; i < storages_.size(); ++i) {
+      if (striped_[i] || !written_[i]) continue;
+      const uint64_t rows = rows_.rows(storages_[i]);
+      made.held[i] = {done[i], static_cast<uint32_t>(rows * (index + 1) / count)};
+    }
+    for (uint32_t call = last_ + 1; call-- > first_;) {
+      const RowAccess& access = *rows_.access(call);
+      const RowOperand& output = access.operands.back();
+      const uint32_t base = output.address.offset / rows_.pitch(output.address.region);
+      const RowRange wanted = made.held[local(output.address.region)];
+      RowRange& result = made.results[call - first_];
+      result = {std::max(wanted.begin, base) - base,
+                std::max(std::min(wanted.end, base + access.rows), base) - base};
+      if (result.empty()) continue;
+      for (const RowOperand& operand : access.operands) {
+        if (operand.access == Access::kWrite || operand.pitch == 0) continue;
+        const RowRange read = operand.windowed ? access.read_for(result, operand.rows) : result;
+        if (read.empty()) return std::nullopt;
+        const size_t at = local(operand.address.region);
+        if (!written_[at]) continue;
+        const uint32_t row = operand.address.offset / operand.pitch;
+        if (striped_[at]) made.held[at].include({read.begin + row, read.end + row});
+        // Earlier rows of a tensor that stays whole are there.
+        else if (read.end + row > made.held[at].end)
+          made.held[at].end = read.end + row;
+      }
+    }
+    for (size_t i = 0; i < storages_.size(); ++i)
+      if (!striped_[i] && written_[i]) done[i] = std::max(done[i], made.held[i].end);
+    return made;
+  }
+
+  // Bytes of the stripe's own tensors at its call `call`.
+  uint64_t live(const Stripe& stripe, uint32_t call) const {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < storages_.size(); ++i)
+      if (striped_[i] && rows_.first(storages_[i]) <= call && call <= rows_.last(storages_[i]))
+        bytes += round_up(uint64_t{stripe.held[i].count()} * rows_.pitch(storages_[i]));
+    return bytes;
+  }
+
+ private:
+  ChainRows(const Rows& rows, uint32_t first, uint32_t last)
+      : rows_(rows), first_(first), last_(last) {}
+
+  static uint64_t round_up(uint64_t bytes) {
+    return (bytes + npu::kAlignment - 1) / npu::kAlignment * npu::kAlignment;
+  }
+
+  bool collect() {
+    bool any_whole = false;
+    for (uint32_t call = first_; call <= last_; ++call) {
+      const std::optional<RowAccess>& access = rows_.access(call);
+      if (!access || access->operands.empty() || access->operands.back().access != Access::kWrite)
+        return false;
+      for (const RowOperand& operand : access->operands) {
+        const uint32_t storage = operand.address.region;
+        size_t at = local(storage);
+        if (at == storages_.size()) {
+          storages_.push_back(storage);
+          striped_.push_back(rows_.inside(storage, first_, last_));
+          written_.push_back(false);
+        }
+        written_[at] = written_[at] || operand.access == Access::kWrite;
+      }
+    }
+    for (uint32_t call = first_; call <= last_; ++call)
+      for (const RowOperand& operand : rows_.access(call)->operands) {
+        const size_t at = local(operand.address.region);
+        if (!written_[at]) continue;
+        const uint32_t pitch = rows_.pitch(storages_[at]);
+        if (operand.pitch == 0 || rows_.graph().storages[storages_[at]].bytes % pitch != 0)
+          return false;
+        if (!striped_[at]) {
+          any_whole = true;
+          most_stripes_ = std::max(most_stripes_, rows_.rows(storages_[at]));
+        }
+      }
+    return any_whole;
+  }
+
+  const Rows& rows_;
+  uint32_t first_, last_;
+  uint32_t most_stripes_ = 1;
+  std::vector<uint32_t> storages_;  // that the calls of the chain access
+  std::vector<bool> striped_, written_;
+};
+
+uint64_t call_cycles(const npu::Target& target, const Kernel& kernel) {
+  return target.call_host_cycles + cycles(target, kernel).total;
+}
+uint64_t copy_cost(const npu::Target& target, uint64_t bytes) {
+  return target.copy_host_cycles +
+         npu::copy_cycles(target, npu::Copy{.bytes = static_cast<uint32_t>(bytes)});
+}
+
+// Into how many parts a call's constants must be split to fit into `room`; 0: they do not fit.
+uint32_t parts_within(const npu::Target& target, const Call& call, uint64_t room) {
+  uint32_t parts = 1;
+  while (slice_bytes(target, call, parts) > room) {
+    if (parts >= most_slices(target, call)) return 0;
+    ++parts;
+  }
+  return parts;
+}
+
+class ChainSearch {
+ public:
+  ChainSearch(const Machine& machine, const LoweredGraph& graph, const MemoryPlan& memory,
+              uint64_t limit)
+      : machine_(machine),
+        target_(machine.target),
+        graph_(graph),
+        memory_(memory),
+        limit_(limit),
+        rows_(graph) {}
+
+  ChainChoice run() {
+    const auto count = static_cast<uint32_t>(graph_.calls.size());
+    whole_.resize(count);
+    for (uint32_t call = 0; call < count; ++call) whole_[call] = whole_cycles(call);
+    std::vector<uint32_t> misfits_before(count + 1, 0);
+    for (uint32_t call = 0; call < count; ++call)
+      misfits_before[call + 1] = misfits_before[call] + (whole_[call] == kNever ? 1 : 0);
+
+    std::vector<uint64_t> best(count + 1, kNever);
+    std::vector<std::optional<Chain>> through(count + 1);  // the chain that ends before the call
+    best[0] = 0;
+    uint32_t reached = 0;
+    for (uint32_t first = 0; first < count; ++first) {
+      if (best[first] == kNever) continue;
+      reached = first;
+      if (whole_[first] != kNever && best[first] + whole_[first] < best[first + 1]) {
+        best[first + 1] = best[first] + whole_[first];
+        through[first + 1].reset();
+      }
+      if (machine_.options.nxp_like()) continue;
+      for (uint32_t last = first + 1; last < std::min(count, first + kMaxChain); ++last) {
+        if (!rows_.access(last) || !rows_.access(first)) break;
+        if (misfits_before[last + 1] == misfits_before[first]) continue;
+        Chain chain{.first = first, .last = last};
+        const uint64_t least = best[first] + least_cycles(first, last);
+        if (least >= best[last + 1]) continue;
+        const uint64_t cost = cheapest(chain);
+        if (cost == kNever || best[first] + cost >= best[last + 1]) continue;
+        best[last + 1] = best[first] + cost;
+        through[last + 1] = chain;
+      }
+    }
+    ChainChoice choice;
+    if (best[count] == kNever) {
+      choice.too_large = reached;
+      return choice;
+    }
+    for (uint32_t end = count; end > 0;) {
+      if (!through[end]) {
+        --end;
+        continue;
+      }
+      choice.chains.push_back(*through[end]);
+      end = through[end]->first;
+    }
+    std::ranges::reverse(choice.chains);
+    return choice;
+  }
+
+ private:
+  // Cycles of the call alone with its tensors whole; kNever if it does not fit.
+  uint64_t whole_cycles(uint32_t index) const {
+    const Call& call = graph_.calls[index];
+    const uint64_t live = memory_.live_bytes[index];
+    if (live > limit_) return kNever;
+    if (machine_.options.constants_in_sram) return call_cycles(target_, call.kernel);
+    const uint32_t parts = parts_within(target_, call, limit_ - live);
+    if (parts == 0) return kNever;
+    return call_cycles(target_, call.kernel) +
+           (parts - 1) * (target_.call_host_cycles + target_.call_npu_cycles);
+  }
+
+  // A bound for any way to run the calls in stripes.
+  uint64_t least_cycles(uint32_t first, uint32_t last) const {
+    uint64_t least = 0;
+    for (uint32_t call = first; call <= last; ++call)
+      least += call_cycles(target_, graph_.calls[call].kernel) + target_.call_host_cycles;
+    return least;
+  }
+
+  // Bytes of tensors in use while the chain runs, without those of its stripes.
+  uint64_t outside_bytes(const Chain& chain) const {
+    std::vector<uint32_t> used;
+    uint64_t bytes = 0;
+    for (uint32_t storage = 0; storage < graph_.storages.size(); ++storage)
+      if (memory_.buffer_of[storage] < memory_.buffers.size() &&
+          rows_.first(storage) <= chain.last && rows_.last(storage) >= chain.first &&
+          !rows_.inside(storage, chain.first, chain.last)) {
+        used.push_back(storage);
+        bytes += graph_.storages[storage].bytes;
+      }
+    for (const uint32_t operand : used)
+      for (const uint32_t result : used)
+        if (operand != result && memory_.buffer_of[operand] == memory_.buffer_of[result] &&
+            rows_.last(operand) == rows_.first(result) &&
+            !is_read_before(operand, chain.first, rows_.first(result)))
+          bytes -= graph_.storages[result].bytes;
+    return bytes;
+  }
+  // A call of the chain before `writer` reads the tensor: in the next stripe it would find what
+  // `writer` wrote in its place.
+  bool is_read_before(uint32_t storage, uint32_t first, uint32_t writer) const {
+    for (uint32_t call = first; call < writer; ++call)
+      for (const RowOperand& operand : rows_.access(call)->operands)
+        if (operand.address.region == storage) return true;
+    return false;
+  }
+
+  // The cost of the chain with the fewest stripes that fits, which it stores in `chain`.
+  uint64_t cheapest(Chain& chain) const {
+    const uint64_t outside = outside_bytes(chain);
+    if (outside >= limit_) return kNever;
+    const std::optional<ChainRows> rows = ChainRows::make(rows_, chain.first, chain.last);
+    if (!rows) return kNever;
+    uint64_t constants = 0;
+    for (uint32_t call = chain.first; call <= chain.last; ++call)
+      constants += graph_.calls[call].constants.size();
+    if (machine_.options.constants_in_sram) constants = 0;
+
+    const auto within = std::ranges::find_if(
+        kStripes, [&](uint32_t stripes) { return stripes > rows->most_stripes(); });
+    const auto count = static_cast<size_t>(within - kStripes.begin());
+    uint64_t best = kNever;
+    for (const bool keeps : {true, false}) {
+      if (keeps && outside + constants >= limit_) continue;
+      if (!keeps && machine_.options.constants_in_sram) continue;
+      Chain tried{chain.first, chain.last, 1, keeps};
+      const auto fits = [&](size_t at, bool sampled) {
+        tried.stripes = kStripes[at];
+        return cost(*rows, tried, outside + (keeps ? constants : 0), sampled, false) != kNever;
+      };
+      if (count == 0 || !fits(count - 1, true)) continue;
+      // The fewest stripes: more of them never need more memory, up to a row of rounding.
+      size_t low = 0, high = count - 1;
+      while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (fits(middle, true))
+          high = middle;
+        else
+          low = middle + 1;
+      }
+      while (low < count && !fits(low, false)) ++low;
+      if (low == count) continue;
+      tried.stripes = kStripes[low];
+      const uint64_t cycles = cost(*rows, tried, outside + (keeps ? constants : 0), false, true);
+      if (cycles >= best) continue;
+      best = cycles;
+      chain = tried;
+    }
+    return best;
+  }
+
+  // Cycles of the chain beside `outside` bytes of SRAM; kNever if it does not fit. `sampled`: looks
+  // at its first, middle and last stripe only. Without `timed` returns 0 for a chain that fits.
+  uint64_t cost(const ChainRows& rows, const Chain& chain, uint64_t outside, bool sampled,
+                bool timed) const {
+    uint64_t cycles = 0;
+    std::vector<uint32_t> done(rows.storages().size(), 0);
+    const auto add = [&](uint32_t index) {
+      const std::optional<Stripe> stripe = rows.stripe(index, chain.stripes, done);
+      if (!stripe) return false;
+      for (uint32_t call = chain.first; call <= chain.last; ++call) {
+        const RowRange result = stripe->results[call - chain.first];
+        if (result.empty()) continue;
+        const uint64_t live = outside + rows.live(*stripe, call);
+        if (live > limit_) return false;
+        uint32_t parts = 1;
+        const Call& whole = graph_.calls[call];
+        const bool copies = !chain.keeps_constants && !whole.constants.empty();
+        if (copies) {
+          parts = parts_within(target_, whole, limit_ - live);
+          if (parts == 0) return false;
+        }
+        if (!timed) continue;
+        cycles += call_cycles(target_, rows_of(whole.kernel, *rows_.access(call), result)) +
+                  (parts - 1) * (target_.call_host_cycles + target_.call_npu_cycles);
+        if (copies && index > 0) cycles += copy_cost(target_, whole.constants.size());
+      }
+      return true;
+    };
+    if (!sampled) {
+      for (uint32_t index = 0; index < chain.stripes; ++index)
+        if (!add(index)) return kNever;
+      return cycles;
+    }
+    for (const uint32_t index : {0u, chain.stripes / 2, chain.stripes - 1}) {
+      for (size_t i = 0; i < done.size(); ++i)
+        done[i] = first_row(rows.storages()[i], index, chain);
+      if (!add(index)) return kNever;
+    }
+    return cycles;
+  }
+  uint32_t first_row(uint32_t storage, uint32_t index, const Chain& chain) const {
+    if (rows_.pitch(storage) == 0) return 0;
+    return static_cast<uint32_t>(uint64_t{rows_.rows(storage)} * index / chain.stripes);
+  }
+
+  const Machine& machine_;
+  const npu::Target& target_;
+  const LoweredGraph& graph_;
+  const MemoryPlan& memory_;
+  uint64_t limit_;
+  Rows rows_;
+  std::vector<uint64_t> whole_;  // by call: whole_cycles
+};
+
+// Appends the stripes of a chain to the calls of `made`.
+void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
+                  std::vector<uint32_t>& last_part) {
+  const LoweredGraph& graph = rows.graph();
+  const std::optional<ChainRows> of = ChainRows::make(rows, chain.first, chain.last);
+  DTR_CHECK(of.has_value());
+  std::vector<uint32_t> done(of->storages().size(), 0);
+  std::vector<uint32_t> block(chain.last - chain.first + 1, kNoCall);
+  for (uint32_t index = 0; index < chain.stripes; ++index) {
+    const std::optional<Stripe> stripe = of->stripe(index, chain.stripes, done);
+    DTR_CHECK(stripe.has_value());
+    std::vector<uint32_t> region(of->storages().begin(), of->storages().end());
+    for (size_t i = 0; i < region.size(); ++i) {
+      if (!of->striped(i) || stripe->held[i].empty()) continue;
+      const Storage& whole = graph.storages[of->storages()[i]];
+      region[i] = static_cast<uint32_t>(made.storages.size());
+      made.storages.push_back({Storage::Kind::kInterior, 0,
+                               stripe->held[i].count() * rows.pitch(of->storages()[i]),
+                               whole.name});
+    }
+    for (uint32_t call = chain.first; call <= chain.last; ++call) {
+      const RowRange result = stripe->results[call - chain.first];
+      if (result.empty()) continue;
+      const Call& whole = graph.calls[call];
+      Call part{.kernel = rows_of(whole.kernel, *rows.access(call), result),
+                .constants = {},
+                .origin = whole.origin,
+                .macs = whole.macs * result.count() / rows.access(call)->rows,
+                .rearranges = whole.rearranges};
+      visit_addresses(part.kernel, [&](npu::Address& address, Access) {
+        if (address.region == kOwnConstants) return;
+        const size_t at = of->local(address.region);
+        if (!of->striped(at)) return;
+        address.offset -= stripe->held[at].begin * rows.pitch(of->storages()[at]);
+        address.region = region[at];
+      });
+      if (part.origin.parts == 1) {
+        part.origin.part = index;
+        part.origin.parts = chain.stripes;
+      }
+      uint32_t& kept = block[call - chain.first];
+      if (chain.keeps_constants && kept != kNoCall && !whole.constants.empty()) {
+        part.block_of = kept;
+      } else {
+        part.constants = whole.constants;
+        kept = static_cast<uint32_t>(made.calls.size());
+      }
+      last_part[call] = static_cast<uint32_t>(made.calls.size());
+      made.calls.push_back(std::move(part));
+    }
+  }
+}
+
+}  // namespace
+
+ChainChoice choose_chains(const Machine& machine, const LoweredGraph& graph,
+                          const MemoryPlan& memory, uint64_t limit) {
+  return ChainSearch(machine, graph, memory, limit).run();
+}
+
+LoweredGraph in_stripes(const LoweredGraph& graph, const std::vector<Chain>& chains) {
+  if (chains.empty()) return graph;
+  const Rows rows(graph);
+  LoweredGraph made{graph.storages, {}, graph.values};
+  std::vector<uint32_t> last_part(graph.calls.size(), 0);
+  size_t next = 0;
+  for (uint32_t call = 0; call < graph.calls.size(); ++call) {
+    if (next < chains.size() && chains[next].first == call) {
+      append_chain(rows, chains[next], made, last_part);
+      call = chains[next++].last;
+      continue;
+    }
+    last_part[call] = static_cast<uint32_t>(made.calls.size());
+    made.calls.push_back(graph.calls[call]);
+  }
+  for (std::optional<Location>& value : made.values) {
+    if (!value) continue;
+    const uint32_t storage = value->storage;
+    const bool whole = std::ranges::none_of(
+        chains, [&](const Chain& chain) { return rows.inside(storage, chain.first, chain.last); });
+    if (!whole)
+      value.reset();
+    else if (value->after_call < last_part.size())
+      value->after_call = last_part[value->after_call];
+  }
+  return made;
+}
+
+}  // namespace dtr::neutron

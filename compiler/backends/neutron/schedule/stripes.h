@@ -1,0 +1,40 @@
+// Runs chains of calls stripe by stripe: some rows of the chain's results at a time, so that the
+// tensors between its calls are never in memory as a whole. A stripe recomputes the rows that it
+// shares with its neighbours. Chains may branch and join: what counts is that every call computes
+// its result row by row (schedule/row_access.h).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/backends/neutron/call.h"
+#include "compiler/backends/neutron/conditions.h"
+#include "compiler/backends/neutron/memory/memory.h"
+
+namespace dtr::neutron {
+
+// Calls `first` to `last` (inclusive), run in so many stripes.
+struct Chain {
+  uint32_t first = 0, last = 0;
+  uint32_t stripes = 1;
+  // The constants of all calls stay in SRAM from the first stripe to the last; otherwise each
+  // stripe copies them again.
+  bool keeps_constants = true;
+};
+
+// Chains with which every call fits into `limit` bytes of SRAM, operands, stripes and constants
+// together, at the least cost in cycles of calls and copies; constants are counted as split by
+// channels as far as needed. Calls outside of the chains run whole. The chain with the fewest
+// stripes that fits is taken for each pair of first and last call; chains have at most 24 calls.
+struct ChainChoice {
+  std::vector<Chain> chains;
+  // The first call that fits neither alone nor in a chain; std::nullopt: all fit.
+  std::optional<uint32_t> too_large;
+};
+ChainChoice choose_chains(const Machine& machine, const LoweredGraph& graph,
+                          const MemoryPlan& memory, uint64_t limit);
+
+// Replaces the calls of the chains by their stripes.
+LoweredGraph in_stripes(const LoweredGraph& graph, const std::vector<Chain>& chains);
+
+}  // namespace dtr::neutron

@@ -1,0 +1,260 @@
+// Partitions within a limit of SRAM: rows that calls read, chains of stripes, blocks of constants,
+// against cases computed by hand, and equality with the plan without a limit.
+#include <fmt/format.h>
+
+#include "compiler/backends/neutron/schedule/row_access.h"
+#include "compiler/backends/neutron/schedule/stripes.h"
+#include "test/unit/neutron_fixture.h"
+
+namespace dtr::test {
+namespace {
+
+using neutron::RowRange;
+
+// ---- rows
+
+neutron::Call convolution_call(uint32_t input, uint32_t output, npu::Window window) {
+  npu::Conv2d conv{};
+  conv.window = npu::dense(window);
+  conv.input = {input, 0};
+  conv.output = {output, 0};
+  conv.weights = conv.parameters = {neutron::kOwnConstants, 0};
+  return {.kernel = conv, .constants = {}};
+}
+
+npu::Window window(uint32_t height, uint32_t kernel, uint32_t stride, uint32_t pad) {
+  const uint32_t out = (height + 2 * pad - kernel) / stride + 1;
+  return {.batch = 1,
+          .in_height = height,
+          .in_width = 5,
+          .in_channels = 3,
+          .out_height = out,
+          .out_width = 5,
+          .out_channels = 8,
+          .kernel_height = kernel,
+          .kernel_width = 1,
+          .stride_height = stride,
+          .stride_width = 1,
+          .dilation_height = 1,
+          .dilation_width = 1,
+          .pad_top = static_cast<int32_t>(pad),
+          .pad_left = 0};
+}
+
+TEST(NeutronRows, OfAConvolution) {
+  const neutron::Call call = convolution_call(0, 1, window(9, 3, 2, 1));
+  neutron::Pitches pitches(2, 0);
+  neutron::find_pitches(std::span(&call, 1), pitches);
+  EXPECT_EQ(pitches, (neutron::Pitches{15, 40}));
+  const auto access = neutron::row_access(call.kernel, pitches);
+  ASSERT_TRUE(access);
+  EXPECT_EQ(access->rows, 5u);
+  // Row r reads rows 2r − 1 to 2r + 1.
+  EXPECT_EQ(access->read_for({0, 1}, 9), (RowRange{0, 2}));
+  EXPECT_EQ(access->read_for({1, 3}, 9), (RowRange{1, 6}));
+  EXPECT_EQ(access->read_for({4, 5}, 9), (RowRange{7, 9}));
+  const auto part = std::get<npu::Conv2d>(neutron::rows_of(call.kernel, *access, {0, 2}));
+  EXPECT_EQ(part.window.pad_top, 1);
+  EXPECT_EQ(part.window.in_height, 4u);
+  EXPECT_EQ(part.window.out_height, 2u);
+  const auto last = std::get<npu::Conv2d>(neutron::rows_of(call.kernel, *access, {3, 5}));
+  EXPECT_EQ(last.window.pad_top, 0);
+  EXPECT_EQ(last.window.in_height, 4u);
+  EXPECT_EQ(last.input.offset, 5 * 15u);
+  EXPECT_EQ(last.output.offset, 3 * 40u);
+}
+
+TEST(NeutronRows, OfATableTakeThePitchOfTheWindowBehindIt) {
+  npu::Lookup table = npu::dense_lookup(9 * 15);
+  table.input = {0, 0};
+  table.output = {1, 0};
+  table.table = {neutron::kOwnConstants, 0};
+  const neutron::Call calls[] = {{.kernel = table, .constants = {}},
+                                 convolution_call(1, 2, window(9, 3, 1, 1))};
+  neutron::Pitches pitches(3, 0);
+  neutron::find_pitches(calls, pitches);
+  EXPECT_EQ(pitches, (neutron::Pitches{15, 15, 40}));
+  const auto access = neutron::row_access(calls[0].kernel, pitches);
+  ASSERT_TRUE(access);
+  EXPECT_EQ(access->rows, 9u);
+  const auto part = std::get<npu::Lookup>(neutron::rows_of(calls[0].kernel, *access, {2, 5}));
+  EXPECT_EQ(part.extent[5], 45u);
+  EXPECT_EQ(part.input.offset, 30u);
+  // Alone it has no rows.
+  EXPECT_FALSE(neutron::row_access(calls[0].kernel, neutron::Pitches(3, 0)));
+}
+
+TEST(NeutronRows, OfBatchesAndSumsThereAreNone) {
+  neutron::Call call = convolution_call(0, 1, window(9, 3, 1, 1));
+  neutron::Pitches pitches{15, 40};
+  EXPECT_TRUE(neutron::row_access(call.kernel, pitches));
+  auto& conv = std::get<npu::Conv2d>(call.kernel);
+  conv.epilogue.flags = npu::kToSums;
+  EXPECT_FALSE(neutron::row_access(call.kernel, pitches));
+  conv.epilogue.flags = 0;
+  conv.window.batch = 2;
+  EXPECT_FALSE(neutron::row_access(call.kernel, pitches));
+}
+
+// ---- chains
+
+std::string conv_line(int index, std::string_view from, std::string_view in, std::string_view out,
+                      int stride) {
+  return fmt::format(
+      "  %w{0}: i8[{3},{2},3,3] quant<0.01> = constant seeded<{0}>\n"
+      "  %y{0}: {4} = aten.convolution(%{1}, %w{0}, _) {{dilation = [1, 1], padding = [1, 1], "
+      "stride = [{5}, {5}], groups = 1, output_padding = [0, 0], transposed = false}}\n",
+      index, from, in.substr(0, in.find(' ')), out.substr(0, out.find(' ')),
+      out.substr(out.find(' ') + 1), stride);
+}
+
+// 8 → 32 → 8 channels of 16 × 16: 2,048, 8,192 and 2,048 bytes.
+std::string two_convolutions() {
+  return "graph @forward(%x: i8[1,8,16,16] channels_last quant<0.05>) {\n" +
+         conv_line(1, "x", "8 ", "32 i8[1,32,16,16] channels_last quant<0.2>", 1) +
+         conv_line(2, "y1", "32 ", "8 i8[1,8,16,16] channels_last quant<0.9>", 1) +
+         "  return %y2\n}\n";
+}
+
+// A residual branch over two resolutions.
+std::string residual() {
+  return "graph @forward(%x: i8[1,3,33,29] channels_last quant<0.05:3>) {\n" +
+         conv_line(1, "x", "3 ", "16 i8[1,16,33,29] channels_last quant<0.1:-7>", 1) +
+         conv_line(2, "y1", "16 ", "16 i8[1,16,33,29] channels_last quant<0.2:5>", 1) +
+         "  %s: i8[1,16,33,29] channels_last quant<0.25:-3> = aten.add.Tensor(%y1, %y2) {alpha = "
+         "1.0}\n" +
+         conv_line(4, "s", "16 ", "24 i8[1,24,17,15] channels_last quant<0.3:1>", 2) +
+         "  %t: i8[1,24,17,15] channels_last quant<0.3:1> = aten.tanh(%y4)\n" +
+         conv_line(6, "t", "24 ", "8 i8[1,8,9,8] channels_last quant<0.4:2>", 2) +
+         "  return %y6\n}\n";
+}
+
+// Most bytes of operands and buffers that are live at one step.
+uint64_t peak_of(const LoweredPartition& partition) {
+  std::vector<uint64_t> live(partition.steps, 0);
+  const auto add = [&](const auto& use) {
+    for (uint32_t step = use.first_step; step <= use.last_step; ++step) live[step] += use.bytes;
+  };
+  std::ranges::for_each(partition.inputs, add);
+  std::ranges::for_each(partition.outputs, add);
+  std::ranges::for_each(partition.buffers, add);
+  return *std::ranges::max_element(live);
+}
+
+TEST(NeutronChains, HaveTheFewestStripesThatFit) {
+  Module module = parse(two_convolutions());
+  const NeutronOptions options{.constants_in_sram = true};
+  const auto stripes = [&](uint64_t limit) {
+    Result<Compiled> compiled = compile(module, test::machine(), options);
+    EXPECT_TRUE(compiled);
+    EXPECT_TRUE(compiled->partition->plan_within(module, limit)) << limit;
+    EXPECT_LE(peak_of(*compiled->partition), limit);
+    return compiled->details().calls().size() / 2;
+  };
+  // Operand and result stay whole: 4,096 bytes. Two stripes need 9 rows of 512 bytes between them,
+  // three 7, sixteen 3.
+  EXPECT_EQ(stripes(2048 + 8192), 1u);
+  EXPECT_EQ(stripes(2048 + 8192 - 1), 2u);
+  EXPECT_EQ(stripes(4096 + 9 * 512), 2u);
+  EXPECT_EQ(stripes(4096 + 9 * 512 - 1), 3u);
+  EXPECT_EQ(stripes(4096 + 3 * 512), 16u);
+  Result<Compiled> compiled = compile(module, test::machine(), options);
+  ASSERT_TRUE(compiled);
+  const Result<void> impossible = compiled->partition->plan_within(module, 4096 + 3 * 512 - 1);
+  ASSERT_FALSE(impossible);
+  EXPECT_EQ(info(impossible.error().id).name, "memory-exceeded");
+  EXPECT_EQ(compiled->details().calls().size(), 2u);  // as it was
+}
+
+// The same outputs as the reference, in no more bytes than the limit, in the cycles of the plan.
+void expect_equal_within(Module& module, Compiled& compiled, uint64_t limit,
+                         const NeutronOptions& options) {
+  const Result<void> planned = compiled.partition->plan_within(module, limit);
+  ASSERT_TRUE(planned) << to_text(planned.error());
+  EXPECT_LE(peak_of(*compiled.partition), limit);
+  compiled.offsets.clear();
+  place(compiled);
+  Result<std::vector<std::byte>> payload =
+      compiled.partition->encode(compiled.offsets, compiled.scratch_bytes);
+  ASSERT_TRUE(payload);
+  compiled.payload = *std::move(payload);
+  const std::vector<Tensor> inputs = random_inputs(module, limit);
+  std::vector<TensorView> views;
+  for (const Tensor& input : inputs) views.push_back(input.view());
+  const auto expected = make_reference_executor(module, module.forward())->run(views);
+  ASSERT_TRUE(expected);
+  const Outcome outcome = simulate(module, compiled, inputs);
+  ASSERT_EQ(outcome.report.status, npu::Status::kOk)
+      << npu::text(outcome.report.status) << " at command " << outcome.report.command;
+  for (size_t i = 0; i < expected->size(); ++i)
+    EXPECT_TRUE(std::ranges::equal((*expected)[i].bytes(), outcome.outputs[i].bytes())) << limit;
+  EXPECT_EQ(outcome.report.total_cycles, compiled.partition->planned_cycles())
+      << options.constants_in_sram;
+}
+
+TEST(NeutronChains, EqualTheReferenceAtEveryLimit) {
+  for (const std::string& text : {two_convolutions(), residual()})
+    for (const bool in_sram : {false, true}) {
+      Module module = parse(text);
+      const NeutronOptions options{.constants_in_sram = in_sram};
+      Result<Compiled> compiled = compile(module, test::machine(), options);
+      ASSERT_TRUE(compiled);
+      const uint64_t whole = peak_of(*compiled->partition);
+      size_t planned = 0, striped = 0;
+      const size_t calls = compiled->details().calls().size();
+      for (uint64_t limit = whole; limit > whole / 16; limit -= whole / 16) {
+        if (!compiled->partition->plan_within(module, limit)) break;
+        expect_equal_within(module, *compiled, limit, options);
+        ++planned;
+        striped += compiled->details().calls().size() > calls ? 1 : 0;
+      }
+      EXPECT_GE(planned, 5u);
+      EXPECT_GE(striped, 3u);
+      // Back to where it began.
+      ASSERT_TRUE(compiled->partition->plan_within(module, UINT64_MAX));
+      EXPECT_EQ(peak_of(*compiled->partition), whole);
+      EXPECT_EQ(compiled->details().calls().size(), calls);
+    }
+}
+
+// ---- constants
+
+TEST(NeutronBlocks, ArriveInPartsThatFit) {
+  // 96 parameters of 12 bytes and 96 · 64 weights; a part is 8 channels: 96 + 512 bytes.
+  Module module = parse(R"(graph @forward(%x: i8[1,64] quant<0.05>) {
+    %w: i8[96,64] quant<0.01> = constant seeded<1>
+    %y: i8[1,96] quant<0.5> = aten.linear(%x, %w, _)
+    return %y
+  })");
+  Result<Compiled> compiled = compile(module);
+  ASSERT_TRUE(compiled);
+  const neutron::Call& whole = compiled->details().calls().front();
+  EXPECT_EQ(whole.constants.size(), 96u * 12 + 96 * 64);
+  EXPECT_EQ(neutron::most_slices(test::machine(), whole), 12u);
+  EXPECT_EQ(neutron::slice_bytes(test::machine(), whole, 12), 608u);
+  EXPECT_EQ(neutron::slice_bytes(test::machine(), whole, 5), 3u * 608);  // 12 groups in 5 parts
+  for (const uint64_t limit : {160u + 608, 160u + 3 * 608, 160u + 7296})
+    expect_equal_within(module, *compiled, limit, {});
+  EXPECT_FALSE(compiled->partition->plan_within(module, 160 + 607));
+}
+
+TEST(NeutronBlocks, OfAChainStayUntilItsLastStripe) {
+  npu::Binary add = npu::dense_binary(npu::BinaryKind::kAdd, 8000);
+  const auto call = [&](uint32_t constants, uint32_t block_of) {
+    return neutron::Call{
+        .kernel = add, .constants = std::vector<std::byte>(constants), .block_of = block_of};
+  };
+  const std::vector<neutron::Call> calls{call(1000, neutron::kNoCall), call(500, neutron::kNoCall),
+                                         call(0, 0), call(0, 1)};
+  EXPECT_EQ(neutron::last_readers(calls), (std::vector<uint32_t>{2, 3, 2, 3}));
+  neutron::Machine machine{test::machine(), {}};
+  machine.target.sram_bytes = 4500;
+  const std::vector<uint64_t> fits{3000, 3000, 3000, 4000}, does_not{3000, 3000, 3001, 4000};
+  const auto schedule = neutron::plan_copies(machine, calls, fits);
+  ASSERT_TRUE(schedule);
+  EXPECT_EQ(schedule->start, (std::vector<uint32_t>{0, 0, neutron::kNoCopy, neutron::kNoCopy}));
+  EXPECT_FALSE(neutron::plan_copies(machine, calls, does_not));
+}
+
+}  // namespace
+}  // namespace dtr::test
