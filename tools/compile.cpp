@@ -84,6 +84,17 @@ void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions&
       ->check(CLI::IsMember({"own", "nxp-like"}))
       ->excludes(converter)
       ->capture_default_str();
+  verb->add_option("--sram", o.sram,
+                   "SRAM that the program may use, in bytes (64K, 1M): the program is the fastest "
+                   "that is found within them (docs/memory.md); default: the recipe's, else all "
+                   "that the target has")
+      ->type_name("BYTES")
+      ->excludes(converter);
+  verb->add_option("--optimize", o.optimize,
+                   "The fastest program within the SRAM (speed), the smallest of at most 1 % more "
+                   "cycles (balance), or the smallest (size); default: the recipe's, else speed")
+      ->check(CLI::IsMember({"speed", "balance", "size"}))
+      ->excludes(converter);
   verb->add_option("--constants", o.constants,
                    "Where constants lie when the program starts: in flash, from which the NPU's "
                    "are copied while it runs, or in SRAM with the "

@@ -117,6 +117,11 @@ class Compiler {
   bool as_it_is() const { return std::holds_alternative<AsItIs>(settings_.ranges); }
   bool came_quantized() const { return c_.came_quantized; }
   Compilation take() { return std::move(c_); }
+  const Compilation& made() const { return c_; }
+  void set_budget(const SramBudget& budget) {
+    c_.recipe_spec.options.sram_bytes = budget.bytes;
+    c_.recipe_spec.options.optimize = budget.optimize;
+  }
 
   // ---- reading
 
@@ -145,6 +150,7 @@ class Compiler {
   Result<void> check_types() {
     if (settings_.target == nullptr) return {};
     DTR_TRY(check_recipe(c_.recipe_spec));
+    DTR_TRY(check_sram(*settings_.target, c_.recipe_spec));
     return check_model(c_.module, *settings_.target);
   }
 
@@ -284,25 +290,48 @@ class Compiler {
   }
 
   Result<void> plan_arena() {
-    DTR_ASSIGN(c_.memory, plan_memory(c_.emitted.plan, settings_.target->memory.sram_bytes));
+    const BackendOptions& options = c_.recipe_spec.options;
+    const SramBudget budget{
+        .bytes = options.sram_bytes.value_or(settings_.target->memory.sram_bytes),
+        .optimize = options.optimize.value_or(Optimize::kSpeed)};
+    DTR_ASSIGN(c_.memory,
+               plan_within_budget(c_.module, c_.emitted, budget,
+                                  [&](const MemoryMap& memory) -> Result<uint64_t> {
+                                    if (constants() == ConstantMemory::kFlash) return 0;
+                                    DTR_TRY(encode());
+                                    DTR_ASSIGN(const SerializedPte written, serialize(memory));
+                                    return written.bytes.size() + written.tensor_file.size();
+                                  }));
     return {};
   }
 
   Result<void> encode() { return encode_payloads(c_.emitted.plan); }
 
   Result<void> write() {
-    DTR_ASSIGN(c_.written, serialize_program(c_.emitted.plan,
-                                             {.debug_map = settings_.debug_map,
-                                              .external_constants = settings_.external_constants,
-                                              .memory = &c_.memory}));
+    DTR_ASSIGN(c_.written, serialize(c_.memory));
+    c_.values.clear();
     for (const auto& [value, call, tensor] : c_.emitted.results)
       c_.values.push_back({value, call, c_.written.value_of_tensor.at(tensor.index)});
     return {};
   }
 
+  // A budget below what the target has, which a program that lies in SRAM itself may exceed.
+  Result<void> check_keeps_budget(const SramUse& sram) {
+    if (sram.total_bytes <= sram.budget_bytes || sram.budget_bytes == sram.target_bytes) return {};
+    return fail(DiagnosticId::kMemoryExceeded,
+                fmt::format("the program and its constants, which are to lie in SRAM, take {} "
+                            "bytes and its tensors {}: the budget is {} bytes",
+                            with_thousands(sram.program_bytes),
+                            with_thousands(sram.total_bytes - sram.program_bytes),
+                            with_thousands(sram.budget_bytes)),
+                "leave the constants in flash (--constants flash), or give more SRAM (--sram)",
+                most_constants(c_.module, graph()));
+  }
+
   // The program, its tensor file and its arena lie in SRAM together.
   Result<void> check_fits_sram() {
     const SramUse sram = sram_use(c_);
+    DTR_TRY(check_keeps_budget(sram));
     if (constants() != ConstantMemory::kSram || sram.total_bytes <= sram.target_bytes) return {};
     return fail(DiagnosticId::kMemoryExceeded,
                 fmt::format("the program and its constants, which are to lie in SRAM, take {} "
@@ -316,6 +345,11 @@ class Compiler {
 
  private:
   Graph& graph() { return c_.module.forward(); }
+  Result<SerializedPte> serialize(const MemoryMap& memory) const {
+    return serialize_program(c_.emitted.plan, {.debug_map = settings_.debug_map,
+                                               .external_constants = settings_.external_constants,
+                                               .memory = &memory});
+  }
   ConstantMemory constants() const { return constants_of(*settings_.target, c_.recipe_spec); }
   Result<void> run_passes_of(const Pipeline& pipeline) {
     DTR_TRY(run_pipeline(c_.module, graph(), pipeline, passes_));
@@ -363,12 +397,14 @@ constexpr Step kPlacing[] = {
     {"int8 io",          &C::take_int8_io},          // Before placement, which sees conversions.
     {"place",            &C::place_ops},             // Each op gets a backend, int8 before float.
 };
-constexpr Step kCompiling[] = {
+constexpr Step kLowering[] = {
     {"lay out",          &C::lay_out},               // After placement: layouts depend on backends.
     {"partition",        &C::form_units},            // After layouts: conversions join calls.
     {"lower",            &C::lower},                 // Each unit: a schedule or a kernel call.
     {"manifest",         &C::fill_manifest},         // Names machine, options and model (hash).
-    {"plan memory",      &C::plan_arena},            // After lowering: schedules have live times.
+};
+constexpr Step kWriting[] = {
+    {"plan memory",      &C::plan_arena},            // After lowering: delegates choose schedules.
     {"encode",           &C::encode},                // After planning: microcode holds addresses.
     {"write",            &C::write},                 // After encoding: payloads are segments.
     {"check size",       &C::check_fits_sram},       // After writing: in SRAM the file counts too.
@@ -418,8 +454,25 @@ Result<Compilation> compile_model(ModelSource source, const CompileSettings& set
   Compiler compiler(std::move(source), settings);
   DTR_TRY(quantize(compiler));
   DTR_TRY(compiler.run(kPlacing));
-  DTR_TRY(compiler.run(kCompiling));
+  DTR_TRY(compiler.run(kLowering));
+  DTR_TRY(compiler.run(kWriting));
   return compiler.take();
+}
+
+Result<void> compile_within_budgets(ModelSource source, const CompileSettings& settings,
+                                    const NextBudget& next) {
+  Compiler compiler(std::move(source), settings);
+  DTR_TRY(quantize(compiler));
+  DTR_TRY(compiler.run(kPlacing));
+  DTR_TRY(compiler.run(kLowering));
+  const Compilation* made = nullptr;
+  while (true) {
+    DTR_ASSIGN(const std::optional<SramBudget> budget, next(made));
+    if (!budget) return {};
+    compiler.set_budget(*budget);
+    DTR_TRY(compiler.run(kWriting));
+    made = &compiler.made();
+  }
 }
 
 Result<Compilation> place_model(ModelSource source, const CompileSettings& settings) {

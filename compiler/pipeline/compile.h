@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/pipeline/compilation.h"
+#include "compiler/pipeline/sram_budget.h"
 #include "compiler/transforms/pass_manager.h"
 
 namespace dtr {
@@ -90,6 +91,14 @@ RecipeSpec recipe_of(const CompileSettings& settings);
 // calibrate and convert; kRecipeInvalid; kNoBackend, kPlacementForced; those of backends;
 // kProgramTooLarge; those of hooks.
 Result<Compilation> compile_model(ModelSource source, const CompileSettings& settings);
+
+// Compiles a model to several programs, which differ in their budget of SRAM alone: everything
+// before the memory plan is done once. `next` is called with the program of the budget before (null
+// at first) and returns the next budget, std::nullopt at the end. Errors: those of compile_model
+// and of `next`; the settings' own budget is not used.
+using NextBudget = std::function<Result<std::optional<SramBudget>>(const Compilation* made)>;
+Result<void> compile_within_budgets(ModelSource source, const CompileSettings& settings,
+                                    const NextBudget& next);
 
 // The same up to the placement, for callers that cut the model into parts by it: the partitioner
 // of ExecuTorch. Errors: those of compile_model up to that step.

@@ -119,6 +119,7 @@ SramUse sram_use(const Compilation& compilation) {
               .staging_bytes = static_cast<uint64_t>(map.arena_bytes - map.value_bytes),
               .total_bytes = static_cast<uint64_t>(map.arena_bytes),
               .target_bytes = compilation.target->memory.sram_bytes};
+  use.budget_bytes = compilation.recipe_spec.options.sram_bytes.value_or(use.target_bytes);
   if (constants_of(*compilation.target, compilation.recipe_spec) == ConstantMemory::kSram) {
     use.program_bytes = compilation.pte().size() + compilation.tensor_file().size();
     use.total_bytes += use.program_bytes;
@@ -143,6 +144,7 @@ CompileReport compile_report(const Compilation& compilation,
       .nxp_like = (compilation.emitted.plan.manifest_flags & pte::kNxpLikeSchedule) != 0,
       .converter = options.converter.command,
       .sram = sram_use(compilation),
+      .optimize = options.optimize.value_or(Optimize::kSpeed),
       .flash_bytes = static_cast<uint64_t>(sizes.constants + sizes.external + sizes.payloads),
       .external_bytes = static_cast<uint64_t>(sizes.external),
       .program_bytes = compilation.pte().size()};
@@ -196,9 +198,9 @@ std::string to_json(const CompileReport& report) {
   text += fmt::format(
       "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, "
       "\"program_bytes\": {}, \"total_bytes\": {}, "
-      "\"target_bytes\": {}}},\n",
+      "\"target_bytes\": {}, \"budget_bytes\": {}}}, \"optimize\": \"{}\",\n",
       sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.program_bytes,
-      sram.total_bytes, sram.target_bytes);
+      sram.total_bytes, sram.target_bytes, sram.budget_bytes, name(report.optimize));
   text += fmt::format(
       "  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": "
       "{},\n",
@@ -296,9 +298,9 @@ std::string to_text(const CompileReport& report) {
   const bool in_sram = report.constants == ConstantMemory::kSram;
   const uint64_t others = in_sram ? sram.program_bytes : sram.staging_bytes;
   text += fmt::format(
-      "SRAM    {} bytes{}: activations {} (no plan needs less than {}){}\n",
+      "SRAM    {} bytes{}: activations {} (no placement of them needs less than {}){}\n",
       with_thousands(sram.total_bytes),
-      sram.target_bytes == INT32_MAX ? "" : " of " + with_thousands(sram.target_bytes),
+      sram.budget_bytes == INT32_MAX ? "" : " of " + with_thousands(sram.budget_bytes),
       with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
       others == 0
           ? std::string()

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/recipes/recipe.h"
 #include "compiler/targets/target.h"
 #include "compiler/targets/time_error.h"
 
@@ -52,12 +53,13 @@ struct TransposeRow {
 struct SramUse {
   uint64_t planned_bytes = 0;  // part of the arena that holds values
   uint64_t live_bound_bytes =
-      0;  // most bytes of values live across one step, at full size: no plan can do with less
+      0;  // most bytes of values live across one step: no placement of them needs less
   uint64_t staging_bytes = 0;  // rest of the arena: constants on their way from flash; they fill
                                // the gaps between values first
   uint64_t program_bytes = 0;  // the program and its tensor file, if they lie in SRAM
   uint64_t total_bytes = 0;    // all of these
   uint64_t target_bytes = 0;   // what the target has
+  uint64_t budget_bytes = 0;   // that was given: at most target_bytes, which it is by default
 };
 
 // What the outputs of the program were compared with, and on what.
@@ -90,9 +92,10 @@ struct CompileReport {
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
   SramUse sram;
-  uint64_t flash_bytes = 0;     // constants and payloads, also if they are read from SRAM
-  uint64_t external_bytes = 0;  // of them, constants in a tensor file of their own
-  uint64_t program_bytes = 0;   // the .pte file
+  Optimize optimize = Optimize::kSpeed;  // what the program was chosen by
+  uint64_t flash_bytes = 0;              // constants and payloads, also if they are read from SRAM
+  uint64_t external_bytes = 0;           // of them, constants in a tensor file of their own
+  uint64_t program_bytes = 0;            // the .pte file
   OutputCheck check;
   bool checked = false;  // the program ran: calls and cycles of the NPU are known
 };

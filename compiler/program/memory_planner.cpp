@@ -32,7 +32,7 @@ class MemoryPlanner {
     }
   }
 
-  MemoryMap place() {
+  MemoryMap place(StagedPlacement staged_placement) {
     // Values first, as densely as they go; constants on their way from flash fit themselves around
     // them.
     std::vector<ArenaBuffer> values, staged;
@@ -46,9 +46,11 @@ class MemoryPlanner {
       entry.offset = entry.staged ? staged_offsets[next_staged++] : arena.offsets[next_value++];
       map_.arena_bytes = std::max(map_.arena_bytes, entry.offset + entry.bytes);
     }
-    plan_.arena_bytes = map_.arena_bytes;
     map_.max_live_values = arena.max_live;
     measure_live();
+    if (staged_placement == StagedPlacement::kTogether && map_.arena_bytes > map_.max_live_bytes)
+      place_together();
+    plan_.arena_bytes = map_.arena_bytes;
     plan_.max_live_bytes = map_.max_live_bytes;
     const auto after =
         std::ranges::upper_bound(map_.first_step, static_cast<uint32_t>(map_.max_live_step));
@@ -64,6 +66,14 @@ class MemoryPlanner {
   }
 
  private:
+  // Replaces the offsets if one plan of all buffers is smaller.
+  void place_together() {
+    const ArenaPlan together = plan_arena(buffers_);
+    if (together.total >= map_.arena_bytes) return;
+    map_.arena_bytes = together.total;
+    for (size_t i = 0; i < buffers_.size(); ++i) map_.entries[i].offset = together.offsets[i];
+  }
+
   // Most bytes of values and staged constants together.
   void measure_live() {
     std::vector<int64_t> change(static_cast<size_t>(map_.steps) + 1, 0);
@@ -186,10 +196,10 @@ std::string call_name(const MethodPlan& plan, uint32_t call) {
 
 }  // namespace
 
-Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes) {
+Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes, StagedPlacement staged) {
   MemoryPlanner planner(plan);
   planner.collect();
-  MemoryMap map = planner.place();
+  MemoryMap map = planner.place(staged);
   if (map.arena_bytes > limit_bytes) {
     Place place;
     if (map.max_live_call < plan.calls.size()) {

@@ -26,7 +26,7 @@ struct MemoryMap {
   int32_t steps = 0;
   int64_t arena_bytes = 0;
   int64_t value_bytes =
-      0;  // of it: the part that holds values; staged constants are in its gaps and above it
+      0;  // of it: what values need by themselves; staged constants are in its gaps and above
   // most bytes of values live at one step: a lower bound for every plan
   int64_t max_live_values = 0;
   int64_t max_live_bytes = 0;  // the same, staged constants included
@@ -34,10 +34,15 @@ struct MemoryMap {
   uint32_t max_live_call = 0;
 };
 
+// How staged constants are placed. kAround: in the gaps between values, which are placed first.
+// kTogether: values and constants are also placed in one go, and the smaller arena is taken.
+enum class StagedPlacement : uint8_t { kAround, kTogether };
+
 // Sets the offsets of tensors, scratch operands and interior buffers, and the totals of `plan`.
 // Inputs are live from the start, outputs to the end. Error: kMemoryExceeded if the arena is larger
 // than `limit_bytes`, naming the call with the most live bytes.
-Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes = INT32_MAX);
+Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes = INT32_MAX,
+                              StagedPlacement staged = StagedPlacement::kAround);
 
 // Encodes the payload of each partition, after plan_memory. Errors: those of
 // LoweredPartition::encode.

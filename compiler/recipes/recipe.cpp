@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "compiler/backends/cortex_m/cortex_m.h"
 #include "compiler/backends/neutron/neutron.h"
@@ -12,6 +13,7 @@
 #include "compiler/quantizer/int8_patterns.h"
 #include "compiler/recipes/recipe_file.h"
 #include "compiler/recipes/selection.h"
+#include "compiler/support/text.h"
 
 namespace dtr {
 namespace {
@@ -232,6 +234,37 @@ Result<void> check_recipe(const RecipeSpec& spec) {
           fmt::format("the calls of `{}` are made by NXP's converter, and none is given", name),
           fmt::format("give its command with --converter, or write `{}`", kNeutron));
   return {};
+}
+
+std::optional<Optimize> optimize_of(std::string_view name) {
+  for (const Optimize optimize : {Optimize::kSpeed, Optimize::kBalance, Optimize::kSize})
+    if (name == dtr::name(optimize)) return optimize;
+  return std::nullopt;
+}
+
+Result<uint64_t> parse_sram_bytes(std::string_view text) {
+  std::string_view digits = text;
+  uint64_t unit = 1;
+  if (digits.ends_with('K')) unit = uint64_t{1} << 10;
+  if (digits.ends_with('M')) unit = uint64_t{1} << 20;
+  if (unit != 1) digits.remove_suffix(1);
+  uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
+  if (error != std::errc() || end != digits.data() + digits.size() || bytes == 0 ||
+      bytes > UINT32_MAX / unit)
+    return fail(DiagnosticId::kSramInvalid,
+                fmt::format("`{}` is not a number of bytes between 1 and 4G", text),
+                "write bytes, or a number with K (1,024 bytes) or M (1,024 K), such as 64K");
+  return bytes * unit;
+}
+
+Result<void> check_sram(const TargetDescription& target, const RecipeSpec& spec) {
+  if (!spec.options.sram_bytes || *spec.options.sram_bytes <= target.memory.sram_bytes) return {};
+  return fail(DiagnosticId::kSramInvalid,
+              fmt::format("{} bytes of SRAM are asked for; {} has {} for the program",
+                          with_thousands(*spec.options.sram_bytes), target.name,
+                          with_thousands(target.memory.sram_bytes)),
+              "give at most that, or choose a target with more");
 }
 
 bool uses_npu(const RecipeSpec& spec) {

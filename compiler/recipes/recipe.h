@@ -17,7 +17,23 @@
 
 namespace dtr {
 
+// What a program is chosen by among those that fit the SRAM: the fastest; the smallest that takes
+// at most 1 % more cycles than the fastest; the smallest.
+enum class Optimize : uint8_t { kSpeed, kBalance, kSize };
+// "speed", "balance", "size"; std::nullopt: none of them.
+std::optional<Optimize> optimize_of(std::string_view name);
+constexpr std::string_view name(Optimize optimize) {
+  return optimize == Optimize::kSpeed ? "speed" : optimize == Optimize::kSize ? "size" : "balance";
+}
+
+// A number of bytes, in decimal digits, which K (1,024) or M (1,048,576) may follow. Error:
+// kSramInvalid, also for 0.
+Result<uint64_t> parse_sram_bytes(std::string_view text);
+
 struct BackendOptions {
+  // SRAM that the program may use; std::nullopt: all that the target has.
+  std::optional<uint64_t> sram_bytes = {};
+  std::optional<Optimize> optimize = {};  // std::nullopt: kSpeed
   // Where the program's constants are; std::nullopt: as the target has it.
   std::optional<ConstantMemory> constants = {};
   // Of the backends of the NPU, see docs/npu.md.
@@ -67,6 +83,9 @@ Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription&
 // The same from text; `file` names it in messages. Error: kRecipeInvalid.
 Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file,
                                 const TargetDescription& target);
+
+// Error: kSramInvalid, if the recipe's SRAM is more than the target has.
+Result<void> check_sram(const TargetDescription& target, const RecipeSpec& spec);
 
 // Where the program's constants are: the recipe's choice, else the target's.
 ConstantMemory constants_of(const TargetDescription& target, const RecipeSpec& spec);

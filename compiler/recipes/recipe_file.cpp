@@ -19,7 +19,8 @@ class Reader {
   Reader(const std::string& path, const TargetDescription& target) : path_(path), target_(target) {}
 
   Result<RecipeSpec> read(const Json& document) {
-    DTR_TRY(check_keys(document, "the recipe", {"backends", "constants", "constraints"}));
+    DTR_TRY(check_keys(document, "the recipe",
+                       {"backends", "constants", "constraints", "optimize", "sram"}));
     const auto backends = document.find("backends");
     if (backends == document.end() || !backends->is_array() || backends->empty())
       return invalid("`backends` is not a list of names",
@@ -38,6 +39,7 @@ class Reader {
       spec_.options.constants =
           *constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
     }
+    DTR_TRY(read_sram(document));
     if (const auto constraints = document.find("constraints"); constraints != document.end()) {
       if (!constraints->is_array()) return invalid("`constraints` is not a list", kConstraintForm);
       for (const Json& entry : *constraints) DTR_TRY(read_constraint(entry));
@@ -61,6 +63,28 @@ class Reader {
       if (std::ranges::find(known, key) == known.end())
         return invalid(fmt::format("{} has no entry `{}`", what, key),
                        fmt::format("it has: {}", fmt::join(known, ", ")));
+    return {};
+  }
+
+  // "sram" is a number of bytes, or a text as for --sram.
+  Result<void> read_sram(const Json& document) {
+    if (const auto sram = document.find("sram"); sram != document.end()) {
+      const std::string text = sram->is_string()           ? sram->get<std::string>()
+                               : sram->is_number_integer() ? sram->dump()
+                                                           : std::string();
+      const Result<uint64_t> bytes = parse_sram_bytes(text);
+      if (!bytes)
+        return invalid(fmt::format("`sram` is {}", sram->dump()),
+                       R"(write "sram": 65536, or "sram": "64K")");
+      spec_.options.sram_bytes = *bytes;
+    }
+    if (const auto optimize = document.find("optimize"); optimize != document.end()) {
+      spec_.options.optimize =
+          optimize->is_string() ? optimize_of(optimize->get<std::string>()) : std::nullopt;
+      if (!spec_.options.optimize)
+        return invalid(fmt::format("`optimize` is {}", optimize->dump()),
+                       R"(write "optimize": "speed", "balance" or "size")");
+    }
     return {};
   }
 

@@ -57,6 +57,7 @@ Result<void> check_npu_is_there(const CompileOptions& options, const CompileSett
       {!options.converter.empty(), "--converter"},
       {options.row_packing, "--row-packing"},
       {options.schedule != CompileOptions().schedule, "--schedule"},
+      {!options.optimize.empty(), "--optimize"},
       {!options.keep_off.empty(), "--keep-off"},
       {!options.force_on.empty(), "--force-on"}};
   for (const auto& [is_given, option] : given)
@@ -116,7 +117,14 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
   std::optional<ConstantMemory> constants;
   if (!options.constants.empty())
     constants = options.constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
-  CompileSettings settings{.backend = {.constants = constants,
+  std::optional<uint64_t> sram;
+  if (!options.sram.empty()) {
+    DTR_ASSIGN(sram, parse_sram_bytes(options.sram));
+  }
+  const std::optional<Optimize> optimize = optimize_of(options.optimize);
+  CompileSettings settings{.backend = {.sram_bytes = sram,
+                                       .optimize = optimize,
+                                       .constants = constants,
                                        .row_packing = options.row_packing,
                                        .schedule = schedule,
                                        .converter = converter},
@@ -142,6 +150,8 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
     settings.recipe->options.schedule = schedule;
     if (!converter.command.empty()) use_converter(*settings.recipe, converter);
     if (constants) settings.recipe->options.constants = constants;
+    if (sram) settings.recipe->options.sram_bytes = sram;
+    if (optimize) settings.recipe->options.optimize = optimize;
   }
   return settings;
 }
@@ -249,13 +259,18 @@ Result<const TargetDescription*> resolve_target(const std::string& name) {
               fmt::format("choose one of: {}", target_names()), {.node = name});
 }
 
+Result<CompileSettings> checked_settings(const CompileOptions& options) {
+  DTR_ASSIGN(CompileSettings settings, settings_of(options));
+  DTR_TRY(check_npu_is_there(options, settings));
+  DTR_TRY(check_constants_are_placed(options, settings));
+  return settings;
+}
+
 Result<CompiledModel> compile_with_options(ModelSource source, const CompileOptions& options,
                                            const CompileWatch& watch,
                                            std::optional<SampleSource> samples) {
-  DTR_ASSIGN(CompileSettings settings, settings_of(options));
+  DTR_ASSIGN(CompileSettings settings, checked_settings(options));
   if (samples) settings.samples = *std::move(samples);
-  DTR_TRY(check_npu_is_there(options, settings));
-  DTR_TRY(check_constants_are_placed(options, settings));
   DTR_TRY(
       check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
                     {options.output, options.save_calibration, options.report_json,

@@ -39,6 +39,8 @@ struct CompileOptions {
   double min_sqnr = kLeastCheckDecibels;
   bool row_packing = false;
   std::string schedule = "own";
+  std::string sram;       // bytes, with K or M; empty: as the recipe or the target has it
+  std::string optimize;   // "speed", "balance", "size"; empty: as the recipe has it, else speed
   std::string constants;  // "sram", "flash"; empty: as the recipe or the target has it
   bool debug_map = true;
   bool time_passes = false;
@@ -61,11 +63,16 @@ struct CompiledModel {
   CompileReport report;
 };
 
+// The options as settings, without hooks. Errors: kTargetUnknown, kRecipeInvalid, kOptionNeedsNpu,
+// kSramInvalid; those of read_recipe.
+Result<CompileSettings> checked_settings(const CompileOptions& options);
+
 // Compiles `source`, which `options.model` names in messages, checks the program on a sample, and
 // writes every file that the options name: all of them, or none. `samples`, if it is given, takes
 // the place of `options.calibration`. Errors: those of compile_model, check_program and
-// report_quantization; kTargetUnknown, kRecipeInvalid, kOptionNeedsNpu, kCalibrationUnused,
-// kModelUnknown, kNoDebugMap (options that do not fit the model or the target); kFileNotWritable.
+// report_quantization; kTargetUnknown, kRecipeInvalid, kOptionNeedsNpu, kSramInvalid,
+// kCalibrationUnused, kModelUnknown, kNoDebugMap (options that do not fit the model or the target);
+// kFileNotWritable.
 Result<CompiledModel> compile_with_options(ModelSource source, const CompileOptions& options,
                                            const CompileWatch& watch,
                                            std::optional<SampleSource> samples = std::nullopt);

@@ -115,6 +115,71 @@ Failure compare_outputs(const std::vector<Tensor>& expected, const std::vector<T
   return {};
 }
 
+// Judges the programs of one model, which differ in their budget of SRAM.
+class ProgramJudge {
+ public:
+  ProgramJudge(uint64_t seed, bool in_float) : seed_(seed), in_float_(in_float) {}
+  void add(const Compilation& made) {
+    if (!failure_.failed() && expected_.empty()) failure_ = evaluate(made);
+    if (!failure_.failed()) failure_ = run(made);
+  }
+  const Failure& failure() const { return failure_; }
+
+ private:
+  Failure evaluate(const Compilation& made) {
+    if (const Result<void> valid = verify(made.module); !valid)
+      return failure_of("verifier after placement", valid.error());
+    inputs_ = seeded_inputs(made.as_read, seed_);
+    Result<std::vector<Tensor>> expected =
+        make_reference_executor(made.module, in_float_ ? made.module.forward() : made.as_read)
+            ->run(views());
+    if (!expected) return failure_of("reference", expected.error());
+    expected_ = *std::move(expected);
+    return {};
+  }
+
+  Failure run(const Compilation& made) const {
+    const Rounding rounding = [&](size_t output) {
+      return rounding_of(made.module, views(), expected_[output], output);
+    };
+    const SramUse sram = sram_use(made);
+    if (sram.total_bytes > sram.budget_bytes)
+      return {"budget",
+              fmt::format("{} bytes of SRAM instead of {}", sram.total_bytes, sram.budget_bytes)};
+    uint64_t cycles = 0;
+    for (const simulator::KernelSet* kernel_set : all_kernel_sets()) {
+      const Result<std::unique_ptr<Session>> session =
+          Session::load(made.pte(), "random.pte", *kernel_set);
+      if (!session) return failure_of("load", session.error());
+      RunStats stats;
+      const Result<std::vector<Tensor>> outputs = (*session)->run(views(), &stats);
+      if (!outputs) return failure_of("run", outputs.error());
+      if (Failure failure = compare_outputs(expected_, *outputs, kernel_set->name, rounding);
+          failure.failed())
+        return failure;
+      if (stats.sram_touched_bytes > sram.total_bytes)
+        return {"arena", fmt::format("byte {} of an arena of {} was touched",
+                                     stats.sram_touched_bytes, sram.total_bytes)};
+      if (cycles != 0 && cycles != stats.total_cycles)
+        return {"cycles",
+                fmt::format("{} cycles, with other kernels {}", stats.total_cycles, cycles)};
+      cycles = stats.total_cycles;
+    }
+    return {};
+  }
+
+  std::vector<TensorView> views() const {
+    std::vector<TensorView> views;
+    for (const Tensor& input : inputs_) views.push_back(const_cast<Tensor&>(input).view());
+    return views;
+  }
+
+  uint64_t seed_;
+  bool in_float_;
+  std::vector<Tensor> inputs_, expected_;
+  Failure failure_;
+};
+
 }  // namespace
 
 Failure judge(Module module, uint64_t seed, bool in_float) {
@@ -131,48 +196,31 @@ Failure judge(Module module, uint64_t seed, bool in_float) {
                            .debug_map = seed % 2 == 0,
                            .threads = 1};
   if (in_float && seed % 2 == 0) wish(module, seed, settings);
-  const Result<Compilation> compiled = compile_model(std::move(module), settings);
   const auto may_refuse = [](DiagnosticId id) {
     return id == DiagnosticId::kNoBackend || id == DiagnosticId::kPlacementForced;
   };
+  ProgramJudge programs(seed, in_float);
+  const uint64_t all = settings.target->memory.sram_bytes;
+  // Without a budget, the smallest, and half and a quarter of the SRAM where that is enough.
+  std::vector<uint64_t> bytes;
+  const Result<void> compiled =
+      compile_within_budgets(std::move(module), settings,
+                             [&](const Compilation* made) -> Result<std::optional<SramBudget>> {
+                               if (made != nullptr) {
+                                 programs.add(*made);
+                                 bytes.push_back(sram_use(*made).total_bytes);
+                               }
+                               if (programs.failure().failed() || bytes.size() == 4)
+                                 return std::nullopt;
+                               if (bytes.empty()) return SramBudget{.bytes = all};
+                               if (bytes.size() == 1)
+                                 return SramBudget{.bytes = all, .optimize = Optimize::kSize};
+                               const uint64_t part = bytes[0] / (bytes.size() == 2 ? 2 : 4);
+                               return SramBudget{.bytes = std::max(bytes[1], part)};
+                             });
   if (!compiled && in_float && may_refuse(compiled.error().id)) return {.refused = true};
   if (!compiled) return failure_of("compile", compiled.error());
-  const Module& placed = compiled->module;
-  if (const Result<void> valid = verify(placed); !valid)
-    return failure_of("verifier after placement", valid.error());
-
-  const Graph& original = compiled->as_read;
-  const std::unique_ptr<Executor> reference =
-      make_reference_executor(placed, in_float ? placed.forward() : original);
-  const std::vector<Tensor> inputs = seeded_inputs(original, seed);
-  std::vector<TensorView> views;
-  for (const Tensor& input : inputs) views.push_back(input.view());
-  const Result<std::vector<Tensor>> expected = reference->run(views);
-  if (!expected) return failure_of("reference", expected.error());
-  const Rounding rounding = [&](size_t output) {
-    return rounding_of(placed, views, (*expected)[output], output);
-  };
-  const uint64_t sram_bytes = sram_use(*compiled).total_bytes;
-  uint64_t cycles = 0;
-  for (const simulator::KernelSet* kernel_set : all_kernel_sets()) {
-    const Result<std::unique_ptr<Session>> session =
-        Session::load(compiled->pte(), "random.pte", *kernel_set);
-    if (!session) return failure_of("load", session.error());
-    RunStats stats;
-    const Result<std::vector<Tensor>> outputs = (*session)->run(views, &stats);
-    if (!outputs) return failure_of("run", outputs.error());
-    if (Failure failure = compare_outputs(*expected, *outputs, kernel_set->name, rounding);
-        failure.failed())
-      return failure;
-    if (stats.sram_touched_bytes > sram_bytes)
-      return {"arena", fmt::format("byte {} of an arena of {} was touched",
-                                   stats.sram_touched_bytes, sram_bytes)};
-    if (cycles != 0 && cycles != stats.total_cycles)
-      return {"cycles",
-              fmt::format("{} cycles, with other kernels {}", stats.total_cycles, cycles)};
-    cycles = stats.total_cycles;
-  }
-  return {};
+  return programs.failure();
 }
 
 Failure judge_apart(Module& module, uint64_t seed, bool in_float) {

@@ -1,0 +1,241 @@
+#include "compiler/pipeline/sram_budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "compiler/support/cancellation.h"
+#include "compiler/support/text.h"
+
+namespace dtr {
+namespace {
+
+// Plans of fewer bytes than this apart are not told apart.
+constexpr uint64_t kStep = 16;
+constexpr int kMostSteps = 24;
+constexpr int kMostTries = 10;
+constexpr uint64_t kNeighbours = 8;
+
+// Bytes of tensors that are live while a call of the program runs and are not its operands.
+std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
+  const auto calls = static_cast<uint32_t>(plan.calls.size());
+  struct Life {
+    uint32_t first = UINT32_MAX, last = 0;
+    std::vector<uint32_t> users;
+  };
+  std::vector<Life> lives(plan.tensors.size());
+  const auto touch = [&](TensorRef ref, uint32_t call, bool uses) {
+    if (plan.tensor(ref).constant) return;
+    Life& life = lives[ref.index];
+    life.first = std::min(life.first, call);
+    life.last = std::max(life.last, call);
+    if (uses) life.users.push_back(call);
+  };
+  for (const TensorRef input : plan.inputs) touch(input, 0, false);
+  for (uint32_t call = 0; call < calls; ++call) {
+    if (const auto* delegate = std::get_if<DelegateCallPlan>(&plan.calls[call])) {
+      for (const TensorRef ref : delegate->inputs) touch(ref, call, true);
+      for (const TensorRef ref : delegate->outputs) touch(ref, call, true);
+      continue;
+    }
+    const auto& kernel = std::get<KernelCallPlan>(plan.calls[call]);
+    for (const PlanArgument& argument : kernel.arguments) {
+      if (const auto* ref = std::get_if<TensorRef>(&argument)) touch(*ref, call, true);
+      if (const auto* list = std::get_if<TensorRefs>(&argument))
+        for (const std::optional<TensorRef>& ref : *list)
+          if (ref) touch(*ref, call, true);
+    }
+    for (const TensorRef ref : kernel.outputs) touch(ref, call, true);
+  }
+  for (const TensorRef output : plan.outputs)
+    if (calls > 0) touch(output, calls - 1, false);
+  std::vector<uint64_t> outside(calls, 0);
+  for (size_t tensor = 0; tensor < lives.size(); ++tensor) {
+    const Life& life = lives[tensor];
+    if (life.first == UINT32_MAX) continue;
+    const auto bytes = static_cast<uint64_t>(plan.tensors[tensor].type.bytes());
+    for (uint32_t call = life.first; call <= life.last && call < calls; ++call)
+      if (std::ranges::find(life.users, call) == life.users.end()) outside[call] += bytes;
+  }
+  return outside;
+}
+
+class BudgetSearch {
+ public:
+  BudgetSearch(const Module& module, EmitResult& emitted, const SramBudget& budget,
+               const ProgramBytes& program_bytes)
+      : module_(module),
+        emitted_(emitted),
+        budget_(budget),
+        program_bytes_(program_bytes),
+        outside_(bytes_outside(emitted.plan)) {}
+
+  Result<MemoryMap> run() {
+    MemoryMap memory;
+    DTR_ASSIGN(const std::optional<PlannedCost> unlimited, plan(kUnlimited, &memory));
+    if (!unlimited) return tl::unexpected(*std::move(why_not_));
+    const PlannedCost first = *unlimited;
+    largest_ = first.sram_bytes;
+    const bool fits = first.sram_bytes <= budget_.bytes;
+    if (fits && budget_.optimize == Optimize::kSpeed) return memory;
+
+    std::optional<uint64_t> fastest;  // cycles of the fastest plan that fits
+    if (fits) {
+      fastest = first.cycles;
+      keep({.limit = kUnlimited, .cost = first});
+    } else {
+      DTR_TRY(find_fastest(fastest));
+    }
+    if (!fastest || budget_.optimize != Optimize::kSpeed) {
+      const uint64_t most_cycles =
+          !fastest || budget_.optimize == Optimize::kSize ? UINT64_MAX : *fastest + *fastest / 100;
+      DTR_TRY(find_smallest(most_cycles));
+    }
+    if (!best_)
+      return tl::unexpected(why_not_.value_or(Diagnostic{
+          .id = DiagnosticId::kMemoryExceeded,
+          .reason = "no plan fits the SRAM",
+          .fix = "use smaller tensors: a lower resolution, fewer channels or a smaller batch"}));
+    // With the program in SRAM, its writer says what the program and what its tensors take.
+    if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small();
+    MemoryMap planned;
+    DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(best_->limit, &planned));
+    DTR_CHECK(cost && cost->sram_bytes == best_->cost.sram_bytes);
+    return planned;
+  }
+
+ private:
+  static constexpr int64_t kNoLimit = INT32_MAX;
+  static constexpr uint64_t kUnlimited = UINT64_MAX;  // the plan that delegates came with
+
+  struct Choice {
+    uint64_t limit = 0;  // of the bytes that delegates use
+    PlannedCost cost;
+  };
+
+  Result<PlannedCost> cost_of(const MemoryMap& memory) {
+    DTR_ASSIGN(const uint64_t program, program_bytes_(memory));
+    program_is_in_sram_ = program > 0;
+    return planned_cost(emitted_, memory, program);
+  }
+
+  // Plans delegates within `limit` bytes. std::nullopt: some delegate does not fit.
+  Result<std::optional<PlannedCost>> plan(uint64_t limit, MemoryMap* kept = nullptr) {
+    check_cancelled();
+    for (size_t call = 0; call < emitted_.partitions.size(); ++call) {
+      if (emitted_.partitions[call] == nullptr) continue;
+      const uint64_t room = limit == kUnlimited      ? limit
+                            : limit > outside_[call] ? limit - outside_[call]
+                                                     : 0;
+      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room); !planned) {
+        if (planned.error().id != DiagnosticId::kMemoryExceeded)
+          return tl::unexpected(std::move(planned).error());
+        if (limit >= why_not_limit_) {
+          why_not_ = std::move(planned).error();
+          why_not_limit_ = limit;
+        }
+        return std::nullopt;
+      }
+    }
+    DTR_ASSIGN(MemoryMap memory, plan_memory(emitted_.plan, kNoLimit,
+                                             limit == kUnlimited ? StagedPlacement::kAround
+                                                                 : StagedPlacement::kTogether));
+    DTR_ASSIGN(const PlannedCost cost, cost_of(memory));
+    if (kept != nullptr) *kept = std::move(memory);
+    return cost;
+  }
+
+  void keep(const Choice& choice) {
+    if (!best_ || choice.cost.sram_bytes < best_->cost.sram_bytes ||
+        (choice.cost.sram_bytes == best_->cost.sram_bytes &&
+         choice.cost.cycles < best_->cost.cycles))
+      best_ = choice;
+  }
+
+  // A plan whose buffers leave gaps needs more than its limit: the limit falls by what is too much.
+  Result<void> find_fastest(std::optional<uint64_t>& fastest) {
+    uint64_t limit = budget_.bytes;
+    for (int i = 0; i < kMostTries && limit > 0; ++i) {
+      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
+      if (!cost) break;
+      keep({.limit = limit, .cost = *cost});
+      if (cost->sram_bytes <= budget_.bytes) {
+        fastest = cost->cycles;
+        break;
+      }
+      const uint64_t excess = cost->sram_bytes - budget_.bytes;
+      limit = limit > excess ? limit - excess : 0;
+    }
+    return {};
+  }
+
+  Result<void> find_smallest(uint64_t most_cycles) {
+    uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
+    for (int i = 0; i < kMostSteps && high - low > kStep; ++i) {
+      const uint64_t limit = low + (high - low) / 2;
+      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
+      if (!cost || cost->cycles > most_cycles) {
+        low = limit;
+        continue;
+      }
+      keep({.limit = limit, .cost = *cost});
+      high = limit;
+    }
+    // Gaps of the arena do not shrink with the limit: a plan within more bytes may need fewer.
+    if (!best_) return {};
+    const uint64_t top = best_->cost.sram_bytes;
+    for (uint64_t i = 1; i <= kNeighbours && high < top; ++i) {
+      const uint64_t limit = high + (top - high) * i / (kNeighbours + 1);
+      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
+      if (cost && cost->cycles <= most_cycles) keep({.limit = limit, .cost = *cost});
+    }
+    return {};
+  }
+
+  tl::unexpected<Diagnostic> too_small() const {
+    const uint64_t smallest = best_->cost.sram_bytes;
+    Place place = why_not_ ? why_not_->place : Place{.file = module_.file};
+    return fail(
+        DiagnosticId::kMemoryExceeded,
+        fmt::format("no program within {} bytes of SRAM is found: the smallest takes {} bytes{}",
+                    with_thousands(budget_.bytes), with_thousands(smallest),
+                    why_not_ ? ", which this operator needs: " + why_not_->reason : std::string()),
+        fmt::format("give --sram {} or more, or make the tensors of that operator smaller",
+                    smallest),
+        std::move(place));
+  }
+
+  const Module& module_;
+  EmitResult& emitted_;
+  const SramBudget& budget_;
+  const ProgramBytes& program_bytes_;
+  std::vector<uint64_t> outside_;  // by call
+  uint64_t largest_ = 0;
+  bool program_is_in_sram_ = false;
+  std::optional<Choice> best_;
+  std::optional<Diagnostic> why_not_;
+  uint64_t why_not_limit_ = 0;
+};
+
+}  // namespace
+
+PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,
+                         uint64_t program_bytes) {
+  PlannedCost cost{.sram_bytes = static_cast<uint64_t>(memory.arena_bytes) + program_bytes};
+  for (size_t call = 0; call < emitted.plan.calls.size(); ++call) {
+    if (const auto* kernel = std::get_if<KernelCallPlan>(&emitted.plan.calls[call]))
+      cost.kernel_cycles += kernel->cycles;
+    else if (emitted.partitions[call] != nullptr)
+      cost.cycles += emitted.partitions[call]->planned_cycles();
+  }
+  cost.cycles += cost.kernel_cycles;
+  return cost;
+}
+
+Result<MemoryMap> plan_within_budget(const Module& module, EmitResult& emitted,
+                                     const SramBudget& budget, const ProgramBytes& program_bytes) {
+  return BudgetSearch(module, emitted, budget, program_bytes).run();
+}
+
+}  // namespace dtr

@@ -1,0 +1,43 @@
+// Plans a program within a budget of SRAM: chooses among the plans that delegates can make
+// (LoweredPartition::plan_within) the one that the settings ask for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "compiler/pipeline/emit.h"
+#include "compiler/program/memory_planner.h"
+#include "compiler/recipes/recipe.h"
+
+namespace dtr {
+
+struct SramBudget {
+  uint64_t bytes = 0;  // for the arena, and for the program if its constants are in SRAM
+  Optimize optimize = Optimize::kSpeed;
+};
+
+// What a plan costs.
+struct PlannedCost {
+  uint64_t sram_bytes = 0;
+  uint64_t cycles = 0;         // of delegates and kernels of the CPU, as they are estimated
+  uint64_t kernel_cycles = 0;  // of these: of kernels
+};
+
+// The bytes of the program in SRAM, once its memory is planned; 0 if it stays in flash.
+using ProgramBytes = std::function<Result<uint64_t>(const MemoryMap&)>;
+
+// Plans the memory of `emitted` within the budget, delegates included:
+//   kSpeed    the plan without a budget if it fits, else the fastest that is found
+//   kBalance  the smallest that is found with at most 1 % more cycles than the fastest
+//   kSize     the smallest that is found
+// The search bisects the bytes that delegates may use: at most about 40 plans. `budget.bytes` has
+// to be at most what the target has. Errors: kMemoryExceeded, with the smallest program that is
+// found and the operator that needs it; those of plan_within and `program_bytes`.
+Result<MemoryMap> plan_within_budget(const Module& module, EmitResult& emitted,
+                                     const SramBudget& budget, const ProgramBytes& program_bytes);
+
+// The cost of the plan as it is.
+PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,
+                         uint64_t program_bytes);
+
+}  // namespace dtr
