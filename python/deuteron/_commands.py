@@ -67,6 +67,8 @@ def compile(
     row_packing: bool = False,
     schedule: str = "own",
     constants: str | None = None,
+    sram: int | str | None = None,
+    optimize: str | None = None,
     debug_map: bool = True,
     etrecord: Path | None = None,
     keep_off: Sequence[str] = (),
@@ -109,6 +111,8 @@ def compile(
     min_sqnr: refuses the program if an output has fewer dB than this there; default 3.
     row_packing, schedule, constants: how the NPU is used; ``schedule`` is ``own`` or ``nxp-like``,
         ``constants`` ``flash`` or ``sram``.
+    sram, optimize: the bytes of SRAM that the program may use, as a number or as text with K or M;
+        ``optimize`` is ``speed``, ``balance`` or ``size`` (docs/memory.md).
     debug_map: the map that verify, profile and explain read.
     etrecord: a file for ExecuTorch's Inspector.
     keep_off, force_on: nodes or operators to keep off the NPU, or to run there whatever it costs.
@@ -126,6 +130,8 @@ def compile(
     check_choice("schedule", schedule, ("own", "nxp-like"))
     if constants is not None:
         check_choice("constants", constants, ("sram", "flash"))
+    if optimize is not None:
+        check_choice("optimize", optimize, ("speed", "balance", "size"))
     if calibrate is not None:
         if calibration is not None:
             raise fail(
@@ -167,6 +173,8 @@ def compile(
     texts = {
         "converter": converter,
         "constants": constants,
+        "sram": None if sram is None else str(sram),
+        "optimize": optimize,
         "stop_at": stop_at,
         "print_after": print_after,
     }
@@ -189,6 +197,57 @@ def compile(
     with Progress("calibrate", progress) as shown:
         handle = _deuteron.compile(source, options, loader, "calibration", shown, _out, _err)
     return Program(handle, source)
+
+
+def explore(
+    model: Any,
+    calibration: Data | None = None,
+    *,
+    axis: str = "sram",
+    points: int = 20,
+    target: str = "imxrt700",
+    recipe: Path | None = None,
+    calibrate_random: int | None = None,
+    load_calibration: Path | None = None,
+    io: str = "float",
+    constants: str | None = None,
+    json: Path | None = None,
+    svg: Path | None = None,
+    html: Path | None = None,
+    threads: int = 0,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """What less SRAM costs: compiles and simulates a model within ``points`` different budgets.
+
+    Other arguments as in ``compile``. Returns ``programs``, the number of programs, all with equal
+    outputs, and ``points``: those that no other program beats, smallest first, each with
+    ``sram_bytes``, ``cycles`` and what else the JSON of the command has. json, svg, html: files.
+    """
+    check_choice("axis", axis, ("sram",))
+    check_choice("io", io, ("float", "int8"))
+    options: dict[str, Any] = {"target": target, "io": io, "threads": threads}
+    if constants is not None:
+        check_choice("constants", constants, ("sram", "flash"))
+        options["constants"] = constants
+    if recipe is not None:
+        options["recipe"] = path_of(recipe)
+    if load_calibration is not None:
+        options["load_calibration"] = path_of(load_calibration)
+    if calibrate_random is not None:
+        options["calibrate_random"] = _at_least("calibrate_random", calibrate_random, 1)
+    loader, name = _samples(calibration)
+    if loader is None and name:
+        options["calibration"] = name
+    source = model_source(model)
+    with Progress("calibrate", progress) as shown:
+        _, document, drawing, page = _deuteron.explore(
+            source, options, _at_least("points", points, 2), loader, "calibration", shown
+        )
+    for path, content in ((json, document), (svg, drawing), (html, page)):
+        if path is not None:
+            _deuteron.write(path_of(path), content.encode())
+    frontier: dict[str, Any] = parsed(document)
+    return frontier
 
 
 def load(program: Any, tensors: Any = None) -> Program:

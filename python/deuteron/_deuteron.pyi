@@ -62,6 +62,14 @@ def compile(
     out: Callable[[str], None],
     err: Callable[[str], None],
 ) -> Program: ...
+def explore(
+    model: Source,
+    options: dict[str, Any],
+    points: int,
+    loader: Callable[[list[Input]], list[Row]] | None,
+    data: str,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[str, str, str, str]: ...
 def load(program: Source, tensors: Source) -> Program: ...
 def restore(
     name: str,

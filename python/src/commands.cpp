@@ -13,6 +13,7 @@
 #include "host/commands/compile_options.h"
 #include "host/commands/describe.h"
 #include "host/commands/evaluate.h"
+#include "host/commands/explore.h"
 #include "python/src/convert.h"
 #include "python/src/program.h"
 #include "python/src/work.h"
@@ -53,6 +54,8 @@ CompileOptions compile_options(const nb::dict& values) {
       .take("row_packing", o.row_packing)
       .take("schedule", o.schedule)
       .take("constants", o.constants)
+      .take("sram", o.sram)
+      .take("optimize", o.optimize)
       .take("debug_map", o.debug_map)
       .take("time_passes", o.time_passes)
       .take("verbose", o.verbose)
@@ -119,6 +122,29 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
     handle->placement_json = placement_json(compiled.report);
     return handle;
   });
+}
+
+// The frontier as text, JSON, SVG and HTML.
+nb::tuple explore(nb::handle model, const nb::dict& options, uint32_t points, nb::handle loader,
+                  const std::string& data, nb::handle progress) {
+  const Source source(model);
+  ExploreOptions given{.compile = compile_options(options), .points = points};
+  given.compile.model = source.name;
+  Loader samples(loader, data);
+  const Frontier frontier = work([&](Work& running) {
+    CompileWatch watch;
+    if (!progress.is_none())
+      watch.progress = [&running, progress](size_t done, size_t total) {
+        running.post([progress, done, total] { progress(done, total); });
+      };
+    std::optional<SampleSource> bound;
+    if (samples.given())
+      bound = SampleBinding([&](const Graph& graph) { return samples.bind(running, graph); });
+    ModelSource read = source.name;
+    if (source.buffer) read = ModelBytes{source.bytes(), source.name, source.detached};
+    return take(dtr::explore(std::move(read), given, watch, std::move(bound)));
+  });
+  return nb::make_tuple(to_text(frontier), to_json(frontier), to_svg(frontier), to_html(frontier));
 }
 
 std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors) {
@@ -297,6 +323,8 @@ void bind_commands(nb::module_& module) {
   module.attr("version") = DTR_VERSION;
   module.def("compile", &compile, nb::arg("model"), nb::arg("options"), nb::arg("loader").none(),
              nb::arg("data"), nb::arg("progress").none(), nb::arg("out"), nb::arg("err"));
+  module.def("explore", &explore, nb::arg("model"), nb::arg("options"), nb::arg("points"),
+             nb::arg("loader").none(), nb::arg("data"), nb::arg("progress").none());
   module.def("load", &load, nb::arg("program"), nb::arg("tensors"));
   module.def("restore", &restore);
   module.def("eval", &eval, nb::arg("program"), nb::arg("arrays").none(), nb::arg("data"),

@@ -15,6 +15,7 @@ OPTIONS = [
     {"target": "cortex-m55"},
     {"observer": "min-max", "schedule": "nxp-like"},
     {"constants": "sram", "debug_map": False},
+    {"sram": "64K", "optimize": "size"},
     {"keep_off": ["conv2d_1"], "force_on": ["all"]},
     {"stop_at": "add"},
 ]
@@ -56,6 +57,7 @@ def test_every_option_of_the_command_is_an_argument(command):
         "qat-prepare": deuteron.qat_prepare,
         "compare": deuteron.compare,
         "explain": deuteron.explain,
+        "explore": deuteron.explore,
         "eval": deuteron.eval,
         "verify": deuteron.verify,
     }
