@@ -95,6 +95,18 @@ class Graph {
   const Type& type(ValueId id) const { return value(id).type; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
+
+  // States: tensors that the program keeps between runs. Each is an input, whose value is the state
+  // before the run, and an output, the state after it, of the same type. They are the last inputs
+  // and the last outputs, in the same order, so that a pass that keeps inputs and outputs keeps
+  // states too.
+  size_t state_count() const { return initial_states_.size(); }
+  size_t user_input_count() const { return inputs_.size() - initial_states_.size(); }
+  size_t user_output_count() const { return outputs_.size() - initial_states_.size(); }
+  ValueId state(size_t index) const { return inputs_.at(user_input_count() + index); }
+  ValueId next_state(size_t index) const { return outputs_.at(user_output_count() + index); }
+  // The state before the first run, and after a reset.
+  ConstantId initial_state(size_t index) const { return initial_states_.at(index); }
   // The physical layout in which the program returns an output. Layout assignment gives the value's
   // type the same layout.
   Layout output_layout(size_t index) const { return output_layouts_.at(index); }
@@ -146,6 +158,7 @@ class Graph {
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
   std::vector<Layout> output_layouts_;  // one an output
+  std::vector<ConstantId> initial_states_;
   OpId first_, last_;
   size_t live_ops_ = 0;
   std::unordered_set<std::string> names_;  // of live values

@@ -78,11 +78,20 @@ class Parser {
     DTR_ASSIGN(graph.name, scan_.identifier("the name of the graph"));
     DTR_TRY(scan_.expect("("));
     while (!scan_.peek(')')) {
+      const bool is_state = scan_.accept("state");
       const size_t start = scan_.offset();
+      if (!is_state && graph.state_count() > 0)
+        return scan_.error_at(start, "an input behind a state: states are the last inputs");
       DTR_ASSIGN(const std::string_view name, parse_new_name());
       DTR_ASSIGN(WrittenType written, parse_typed());
       if (written.derived_bias) return scan_.error_at(start, "`quant<bias>` is for constants");
-      values_.emplace(name, rewriter.add_input(std::move(written.type), name));
+      if (is_state) {
+        DTR_TRY(scan_.expect("="));
+        DTR_ASSIGN(const ConstantId initial, parse_pooled(written.type, start));
+        values_.emplace(name, rewriter.add_state(std::move(written.type), initial, name));
+      } else {
+        values_.emplace(name, rewriter.add_input(std::move(written.type), name));
+      }
       if (!scan_.accept(",")) break;
     }
     DTR_TRY(scan_.expect(")"));
@@ -90,16 +99,28 @@ class Parser {
     while (!scan_.accept("return")) DTR_TRY(parse_statement(rewriter));
     std::vector<ValueId> outputs;
     std::vector<size_t> channels_last;
+    size_t next_states = 0;
+    const size_t outputs_at = scan_.offset();
     while (!scan_.peek('}')) {
+      if (scan_.accept("next")) {
+        ++next_states;
+      } else if (next_states > 0) {
+        return scan_.error_at(scan_.offset(), "an output behind a `next`: states are the last");
+      }
       DTR_ASSIGN(const ValueId output, parse_reference());
       if (scan_.accept("channels_last")) channels_last.push_back(outputs.size());
       outputs.push_back(output);
       if (!scan_.accept(",")) break;
     }
     DTR_TRY(scan_.expect("}"));
+    if (next_states != graph.state_count())
+      return scan_.error_at(outputs_at, fmt::format("{} states, but {} outputs with `next`",
+                                                    graph.state_count(), next_states));
     rewriter.set_outputs(std::move(outputs));
     for (const size_t index : channels_last)
       rewriter.set_output_layout(index, Layout::kChannelsLast);
+    if (Result<void> status = verify_states(module_, graph); !status)
+      return scan_.error_at(outputs_at, status.error().reason, DiagnosticId::kIrInvalid);
     return graph;
   }
 
@@ -352,22 +373,27 @@ class Parser {
   }
 
   Result<void> parse_constant(Rewriter& rewriter, const NewValue& value) {
-    Type type = value.written.type;
-    const int64_t bytes = type.bytes();
-    constant_bytes_ += bytes;
-    if (bytes > kMaxConstantBytes || constant_bytes_ > kMaxConstantBytes)
-      return scan_.error_at(value.offset,
-                            fmt::format("constants of more than {} MiB", kMaxConstantBytes >> 20));
+    const Type& type = value.written.type;
     if (value.written.derived_bias) {
       if (type.dtype != DType::kInt32 || type.rank() != 1)
         return scan_.error_at(value.offset, "`quant<bias>` is for int32 constants of rank 1");
     }
-    DTR_ASSIGN(const std::vector<std::byte> contents, parse_contents(type));
-    const ValueId id =
-        rewriter.add_constant(type, module_.constants.add(type.dtype, contents), value.name);
+    DTR_ASSIGN(const ConstantId constant, parse_pooled(type, value.offset));
+    const ValueId id = rewriter.add_constant(type, constant, value.name);
     values_.emplace(value.name, id);
     if (value.written.derived_bias) pending_biases_.emplace(id.index, true);
     return {};
+  }
+
+  // Contents of a value that begins at `offset`, added to the pool.
+  Result<ConstantId> parse_pooled(const Type& type, size_t offset) {
+    const int64_t bytes = type.bytes();
+    constant_bytes_ += bytes;
+    if (bytes > kMaxConstantBytes || constant_bytes_ > kMaxConstantBytes)
+      return scan_.error_at(offset,
+                            fmt::format("constants of more than {} MiB", kMaxConstantBytes >> 20));
+    DTR_ASSIGN(const std::vector<std::byte> contents, parse_contents(type));
+    return module_.constants.add(type.dtype, contents);
   }
 
   Result<std::vector<std::byte>> parse_contents(const Type& type) {

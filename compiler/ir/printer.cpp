@@ -166,7 +166,11 @@ class GraphPrinter {
     out_ += "graph @" + graph_.name + "(";
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       if (i != 0) out_ += ", ";
-      append_typed(graph_.inputs()[i], false);
+      if (i < graph_.user_input_count()) {
+        append_typed(graph_.inputs()[i], false);
+      } else {
+        append_state(i - graph_.user_input_count());
+      }
     }
     out_ += ") {\n";
     for (const OpId op : graph_.ops()) append_op(graph_.op(op));
@@ -175,6 +179,7 @@ class GraphPrinter {
     out_ += "  return";
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       out_ += i == 0 ? " " : ", ";
+      if (i >= graph_.user_output_count()) out_ += "next ";
       append_name(graph_.outputs()[i]);
       if (graph_.output_layout(i) == Layout::kChannelsLast) out_ += " channels_last";
     }
@@ -193,6 +198,15 @@ class GraphPrinter {
     append_name(id);
     out_ += ": ";
     append_type(out_, graph_.type(id), derived_bias);
+  }
+
+  void append_state(size_t index) {
+    out_ += "state ";
+    append_typed(graph_.state(index), false);
+    out_ += " = ";
+    append_contents(graph_.type(graph_.state(index)).dtype,
+                    module_.constants.bytes(graph_.initial_state(index)),
+                    module_.constants.hash(graph_.initial_state(index)));
   }
 
   // Whether operand `index` of an op is a bias whose quantization the reader can compute from

@@ -50,7 +50,16 @@ ValueId Rewriter::add_value(Value value) {
   return id;
 }
 
+ValueId Rewriter::add_state(Type type, ConstantId initial, std::string_view name) {
+  const ValueId id =
+      add_value({.type = std::move(type), .name = std::string(name), .kind = ValueKind::kInput});
+  graph_.inputs_.push_back(id);
+  graph_.initial_states_.push_back(initial);
+  return id;
+}
+
 ValueId Rewriter::add_input(Type type, std::string_view name) {
+  DTR_CHECK(graph_.initial_states_.empty());  // states are the last inputs
   const ValueId id =
       add_value({.type = std::move(type), .name = std::string(name), .kind = ValueKind::kInput});
   graph_.inputs_.push_back(id);

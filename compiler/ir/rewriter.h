@@ -30,6 +30,12 @@ class Rewriter {
   const Graph& graph() const { return graph_; }
 
   ValueId add_input(Type type, std::string_view name);
+  // Adds a state behind all inputs; returns its value before the run. `set_outputs` must then list
+  // the states' values after the run, in the order of the states, behind all other outputs.
+  ValueId add_state(Type type, ConstantId initial, std::string_view name);
+  void set_initial_state(size_t index, ConstantId initial) {
+    graph_.initial_states_.at(index) = initial;
+  }
   ValueId add_constant(Type type, ConstantId constant, std::string_view name);
   // If the number of outputs is unchanged, they keep their layouts; else all are contiguous.
   void set_outputs(std::vector<ValueId> outputs);

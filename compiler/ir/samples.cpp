@@ -64,10 +64,11 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
                               const std::string& file) {
   Samples samples;
   samples.file_ = file;
-  for (size_t k = 0; k < graph.inputs().size(); ++k) {
+  const size_t inputs = graph.user_input_count();
+  for (size_t k = 0; k < inputs; ++k) {
     const Value& input = graph.value(graph.inputs()[k]);
     const Type& type = input.type;
-    const NamedTensor* array = find_array(arrays, input.name, k, graph.inputs().size(), file);
+    const NamedTensor* array = find_array(arrays, input.name, k, inputs, file);
     if (array == nullptr)
       return fail(
           DiagnosticId::kDataMissingArray,
@@ -105,7 +106,7 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
 }
 
 bool Samples::is_input_array(const Graph& graph, std::string_view array) {
-  const std::span<const ValueId> inputs = graph.inputs();
+  const auto inputs = std::span(graph.inputs()).first(graph.user_input_count());
   for (size_t k = 0; k < inputs.size(); ++k)
     if (array == graph.value(inputs[k]).name || array == fmt::format("input_{}", k)) return true;
   return array == "input";
@@ -128,7 +129,7 @@ Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
   // Box-Muller on the generator's own bits: the distributions of the standard library differ
   // between implementations.
   const auto uniform = [&] { return (static_cast<double>(generator() >> 11) + 0.5) * 0x1p-53; };
-  for (const ValueId id : graph.inputs()) {
+  for (const ValueId id : std::span(graph.inputs()).first(graph.user_input_count())) {
     const Value& input = graph.value(id);
     Shape shape = input.type.shape;
     shape.insert(shape.begin(), static_cast<int64_t>(count));

@@ -15,11 +15,11 @@ namespace dtr {
 
 class Samples {
  public:
-  // Binds arrays to inputs. Input k takes the array of its own name, else `input_k`, else (k = 0)
-  // `input`, else the only array of a .npy file. An array with one axis more than the input is a
-  // set of samples; so is [n, …] for an input [1, …]. All inputs must have the same number of
-  // samples. Other arrays are ignored. `file` names the data in messages. Errors:
-  // kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
+  // Binds arrays to the user's inputs; states take none. Input k takes the array of its own name,
+  // else `input_k`, else (k = 0) `input`, else the only array of a .npy file. An array with one
+  // axis more than the input is a set of samples; so is [n, …] for an input [1, …]. All inputs must
+  // have the same number of samples. Other arrays are ignored. `file` names the data in messages.
+  // Errors: kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
   static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays,
                               const std::string& file);
   // True if an input of the graph could be bound to an array of this name in an .npz, so that

@@ -29,6 +29,18 @@ std::string describe(const Graph& graph, const Op& op) {
   return fmt::format("`{}` ({})", name, op.def->name);
 }
 
+Result<void> verify_contents(const Module& module, const Value& value, ConstantId constant,
+                             std::string_view what) {
+  if (constant.index >= module.constants.size())
+    return broken(fmt::format("{} `{}` is not in the pool", what, value.name));
+  const size_t bytes = module.constants.bytes(constant).size();
+  if (module.constants.dtype(constant) != value.type.dtype ||
+      bytes != static_cast<size_t>(value.type.bytes()))
+    return broken(fmt::format("{} `{}` of type {} has {} bytes of {}", what, value.name,
+                              print(value.type), bytes, name(module.constants.dtype(constant))));
+  return {};
+}
+
 // Where each value is defined and each operand used, to compare with the lists that the graph
 // keeps.
 class GraphVerifier {
@@ -58,7 +70,8 @@ class GraphVerifier {
     }
     if (previous != graph_.last_op() || count != graph_.op_count())
       return broken("the list of ops is broken");
-    return verify_uses();
+    DTR_TRY(verify_uses());
+    return verify_states(module_, graph_);
   }
 
  private:
@@ -82,15 +95,7 @@ class GraphVerifier {
   }
 
   Result<void> verify_constant(const Value& value) const {
-    if (value.constant.index >= module_.constants.size())
-      return broken(fmt::format("constant `{}` is not in the pool", value.name));
-    const size_t bytes = module_.constants.bytes(value.constant).size();
-    if (module_.constants.dtype(value.constant) != value.type.dtype ||
-        bytes != static_cast<size_t>(value.type.bytes()))
-      return broken(fmt::format("constant `{}` of type {} has {} bytes of {}", value.name,
-                                print(value.type), bytes,
-                                name(module_.constants.dtype(value.constant))));
-    return {};
+    return verify_contents(module_, value, value.constant, "constant");
   }
 
   Result<void> verify_order(OpId id) {
@@ -145,6 +150,22 @@ class GraphVerifier {
 };
 
 }  // namespace
+
+Result<void> verify_states(const Module& module, const Graph& graph) {
+  const size_t count = graph.state_count();
+  if (graph.inputs().size() < count || graph.outputs().size() < count)
+    return broken(fmt::format("{} states, but {} outputs", count, graph.outputs().size()));
+  for (size_t i = 0; i < count; ++i) {
+    const Value& state = graph.value(graph.state(i));
+    const Value& next = graph.value(graph.next_state(i));
+    DTR_TRY(verify_contents(module, state, graph.initial_state(i), "initial state of"));
+    if (state.type.dtype != next.type.dtype || state.type.shape != next.type.shape ||
+        state.type.quantization != next.type.quantization)
+      return broken(fmt::format("state `{}` is {}, but its next value `{}` is {}", state.name,
+                                print(state.type), next.name, print(next.type)));
+  }
+  return {};
+}
 
 Result<void> verify_op(const Module& module, const Graph& graph, OpId id) {
   const Op& op = graph.op(id);

@@ -12,6 +12,10 @@ namespace dtr {
 Result<void> verify(const Module& module, const Graph& graph);
 Result<void> verify(const Module& module);
 
+// States are the last inputs and outputs: the value after the run has dtype, shape and quantization
+// of the value before it, and the initial value has its dtype and bytes. Error: kIrInvalid.
+Result<void> verify_states(const Module& module, const Graph& graph);
+
 // The rules of one op: its `verify` succeeds and its results have the inferred dtype and shape; the
 // sources of its origin exist; a bias (int32 operand 2 beside quantized operands 0 and 1) has zero
 // point 0 and scale s_in·s_w within 1e-6 relative. Errors: kIrInvalid, or the id that `verify`

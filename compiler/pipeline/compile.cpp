@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/executors/stream.h"
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/report.h"
@@ -208,8 +209,10 @@ class Compiler {
     } else if (c_.samples() == nullptr) {
       return no_ranges(c_.module);
     } else {
-      DTR_ASSIGN(const std::unique_ptr<Executor> executor,
+      DTR_ASSIGN(std::unique_ptr<Executor> one_run,
                  make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
+      const std::unique_ptr<Executor> executor =
+          make_stream(c_.module, graph(), std::move(one_run));
       DTR_ASSIGN(c_.calibration,
                  calibrate(c_.module, graph(), annotation_, *executor, *c_.samples(),
                            {.threads = settings_.threads, .progress = settings_.progress}));
@@ -227,6 +230,10 @@ class Compiler {
   Result<void> convert_graph() {
     DTR_ASSIGN(c_.conversion, convert(c_.module, graph(), annotation_, *c_.calibration));
     return {};
+  }
+
+  Result<void> quantize_states() {
+    return graph().state_count() == 0 ? Result<void>() : run_passes_of(states_pipeline());
   }
 
   Result<void> keep_quantized() {
@@ -390,6 +397,7 @@ constexpr Step kQuantizing[] = {
     {"quantize",         &C::convert_graph},         // Scales of biases follow from the ranges.
 };
 constexpr Step kKeeping[] = {
+    {"quantize states",  &C::quantize_states},       // Behind both: their next values have types.
     {"keep quantized",   &C::keep_quantized},        // The integer reference of all later steps.
     {"on quantized",     &C::tell_quantized},        // A tool saves what a failure must not lose.
 };

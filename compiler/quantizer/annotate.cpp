@@ -123,6 +123,7 @@ class Annotator {
         apply(op, std::move(*specs[op.index]));
       }
     }
+    share_states();
     std::vector<int> renumber;
     annotation_.groups = groups_.finish(renumber);
     observe_what_is_selected();
@@ -312,6 +313,16 @@ class Annotator {
     const int wanted = operand_groups[spec.operand];
     groups_.observe(wanted, value);
     return wanted;
+  }
+
+  // What a run writes to a state is what the next one reads: both have one quantization.
+  void share_states() {
+    for (size_t i = 0; i < graph_.state_count(); ++i) {
+      const int read = annotation_.group_of_value[graph_.state(i).index];
+      const int written = annotation_.group_of_value[graph_.next_state(i).index];
+      if (read != Annotation::kNoGroup && written != Annotation::kNoGroup)
+        groups_.unite(read, written);
+    }
   }
 
   // The group in which an operand is read; operands before it have theirs.

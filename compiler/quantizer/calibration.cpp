@@ -78,8 +78,9 @@ class Calibrator {
 
   Result<CalibrationResult> run(const CalibrationOptions& options) {
     // Only samples after a failing one are skipped: whichever thread runs what, the first failing
-    // sample is reported.
-    parallel_for(samples_.size(), options.threads, [&](size_t sample) {
+    // sample is reported. Samples of a model with states are a stream, run in their order.
+    const unsigned threads = graph_.state_count() > 0 ? 1 : options.threads;
+    parallel_for(samples_.size(), threads, [&](size_t sample) {
       if (sample > first_failed_.load(std::memory_order_relaxed)) return;
       Observers observers = take();
       const Result<void> status = run_sample(sample, observers);

@@ -130,7 +130,9 @@ Result<void> stop_at(Module& module, const std::string& node) {
   }
   if (!last.valid()) return unknown(module, node, false);
   Rewriter rewriter(graph);
-  rewriter.set_outputs(graph.op(last).results);
+  std::vector<ValueId> outputs = graph.op(last).results;
+  for (size_t i = 0; i < graph.state_count(); ++i) outputs.push_back(graph.next_state(i));
+  rewriter.set_outputs(std::move(outputs));
   constexpr const PassDef* kSweep[] = {&passes::kRemoveDeadCode};
   DTR_TRY(run_passes(module, graph, kSweep));
   return {};

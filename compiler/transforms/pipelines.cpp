@@ -56,6 +56,11 @@ constexpr const PassDef* kInterfacePasses[] = {
     &passes::kRemoveIoQuantization,  // Inputs and outputs take the int8 type next to them.
     &passes::kRemoveDeadCode,        // Nobody reads these conversions any more.
 };
+
+constexpr const PassDef* kStatePasses[] = {
+    &passes::kQuantizeStates,  // States take the int8 type of their next values.
+    &passes::kRemoveDeadCode,  // Nobody reads these conversions any more.
+};
 // clang-format on
 
 // Of the float pipeline what lets every value be found in the model's file.
@@ -71,10 +76,11 @@ std::span<const PassDef* const> training_passes() {
 }  // namespace
 
 std::span<const Pipeline> all_pipelines() {
-  static const std::array<Pipeline, 4> pipelines{{
+  static const std::array<Pipeline, 5> pipelines{{
       {"float", "before quantization and placement", kFloatPasses},
       {"quantized", "for models that come quantized", kQuantizedPasses},
       {"int8-io", "for programs that take and give int8", kInterfacePasses},
+      {"states", "behind quantization, for models with states", kStatePasses},
       {"training", "to find what quantization-aware training quantizes", training_passes()},
   }};
   return pipelines;
@@ -89,6 +95,7 @@ const Pipeline* find_pipeline(std::string_view name) {
 const Pipeline& float_pipeline() { return all_pipelines()[0]; }
 const Pipeline& quantized_pipeline() { return all_pipelines()[1]; }
 const Pipeline& int8_io_pipeline() { return all_pipelines()[2]; }
-const Pipeline& training_pipeline() { return all_pipelines()[3]; }
+const Pipeline& states_pipeline() { return all_pipelines()[3]; }
+const Pipeline& training_pipeline() { return all_pipelines()[4]; }
 
 }  // namespace dtr

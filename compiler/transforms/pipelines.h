@@ -24,6 +24,8 @@ const Pipeline& float_pipeline();
 const Pipeline& quantized_pipeline();
 // Runs after quantization for `--io int8`: removes quantize and dequantize at inputs and outputs.
 const Pipeline& int8_io_pipeline();
+// Runs behind quantization on models with states: keeps them as int8 where their values are.
+const Pipeline& states_pipeline();
 // For qat-prepare: passes that preserve the mapping from values to nodes of the exported model
 // (PassDef::keeps_sources).
 const Pipeline& training_pipeline();

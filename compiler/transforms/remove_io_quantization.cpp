@@ -13,7 +13,7 @@ Result<size_t> run(Module&, Graph& graph, Remarks& remarks) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   std::vector<ValueId> outputs = graph.outputs();
-  for (ValueId& output : outputs) {
+  for (ValueId& output : std::span(outputs).first(graph.user_output_count())) {
     const OpId dequantize = graph.producer_if(output, ops::kDequantize);
     if (!dequantize.valid()) continue;
     const ValueId integers = graph.op(dequantize).operands[0];
@@ -32,7 +32,7 @@ Result<size_t> run(Module&, Graph& graph, Remarks& remarks) {
     if (const OpId op = graph.producer_if(output, ops::kDequantize);
         op.valid() && !graph.op(op).erased)
       erase_if_unused(rewriter, op);
-  for (const ValueId input : std::vector<ValueId>(graph.inputs())) {
+  for (const ValueId input : std::span(graph.inputs()).first(graph.user_input_count())) {
     const std::vector<Use> uses = graph.value(input).uses;
     const OpId first = uses.empty() ? OpId{} : uses.front().op;
     if (!first.valid() || graph.op(first).def != &ops::kQuantize) continue;
