@@ -1,5 +1,6 @@
 #include "compiler/pipeline/emit.h"
 
+#include <map>
 #include <type_traits>
 
 #include "compiler/program/scalar_types.h"
@@ -14,10 +15,13 @@ class Emitter {
     tensors_.resize(graph.value_slots());
     emitted_.plan.method = graph.name;
     emitted_.plan.sources = module.sources;
+    for (size_t i = 0; i < graph.state_count(); ++i)
+      state_of_.emplace(graph.state(i), module.constants.bytes(graph.initial_state(i)));
   }
 
   Result<EmitResult> run(const std::vector<Partition>& partitions) {
-    for (const ValueId input : graph_.inputs()) emitted_.plan.inputs.push_back(tensor(input));
+    for (const ValueId input : std::span(graph_.inputs()).first(graph_.user_input_count()))
+      emitted_.plan.inputs.push_back(tensor(input));
     for (const Partition& partition : partitions) {
       if (const DelegateBackend* delegate = recipe_[partition.backend]->as_delegate()) {
         DTR_TRY(add_delegate_call(*delegate, partition));
@@ -27,7 +31,9 @@ class Emitter {
       }
       emitted_.backends.resize(emitted_.plan.calls.size(), partition.backend);
     }
-    for (const ValueId output : graph_.outputs()) emitted_.plan.outputs.push_back(tensor(output));
+    for (const ValueId output : std::span(graph_.outputs()).first(graph_.user_output_count()))
+      emitted_.plan.outputs.push_back(kept(output));
+    write_states();
     return std::move(emitted_);
   }
 
@@ -39,10 +45,49 @@ class Emitter {
     PlanTensor planned{.name = value.name, .type = value.type};
     if (value.kind == ValueKind::kConstant)
       planned.constant = module_.constants.bytes(value.constant);
+    if (const auto state = state_of_.find(id); state != state_of_.end())
+      planned.initial_state = state->second;
     if (value.producer.valid()) planned.origin = graph_.op(value.producer).origin;
     planned.readers = readers(graph_, id);
     ref = emitted_.plan.add_tensor(std::move(planned));
     return ref;
+  }
+
+  // States are written last, as ExecuTorch's emitter does, since calls before read their old
+  // values: `copy_` of each next value. What still reads an old value then, an output or another
+  // state, reads a copy of it.
+  void write_states() {
+    std::vector<TensorRef> next;
+    for (size_t i = 0; i < graph_.state_count(); ++i) {
+      const ValueId value = graph_.next_state(i);
+      next.push_back(value == graph_.state(i) ? tensor(value) : kept(value));
+    }
+    for (size_t i = 0; i < graph_.state_count(); ++i)
+      if (const ValueId value = graph_.next_state(i); value != graph_.state(i))
+        add_copy("aten::copy_", {tensor(graph_.state(i)), next[i], false}, {}, value);
+  }
+
+  // The tensor of a value, or of a copy of it if it is a state.
+  TensorRef kept(ValueId id) {
+    if (!state_of_.contains(id)) return tensor(id);
+    const Value& value = graph_.value(id);
+    const TensorRef copy =
+        emitted_.plan.add_tensor({.name = value.name + ".old", .type = value.type});
+    add_copy("aten::clone.out", {tensor(id), std::monostate()}, {copy}, id);
+    return copy;
+  }
+
+  void add_copy(std::string_view kernel, std::vector<PlanArgument> arguments,
+                std::vector<TensorRef> outputs, ValueId value) {
+    const OpId producer = graph_.producer(value);
+    emitted_.plan.calls.emplace_back(
+        KernelCallPlan{.kernel = std::string(kernel),
+                       .arguments = std::move(arguments),
+                       .outputs = std::move(outputs),
+                       .origin = producer.valid() ? graph_.op(producer).origin : Origin{},
+                       .cycles = static_cast<uint64_t>(graph_.type(value).bytes()) / 2});
+    emitted_.partitions.push_back(nullptr);
+    emitted_.backends.push_back(static_cast<uint8_t>(recipe_.size() - 1));  // it takes everything
   }
 
   // A result of the call that is being planned.
@@ -113,7 +158,8 @@ class Emitter {
   const Graph& graph_;
   const Recipe& recipe_;
   EmitResult emitted_;
-  std::vector<TensorRef> tensors_;  // by value slot
+  std::vector<TensorRef> tensors_;                          // by value slot
+  std::map<ValueId, std::span<const std::byte>> state_of_;  // initial values of the states
 };
 
 }  // namespace

@@ -114,10 +114,12 @@ std::string to_text(const OutputCheck& check) {
 
 SramUse sram_use(const Compilation& compilation) {
   const MemoryMap& map = compilation.memory;
+  const auto state_bytes = static_cast<uint64_t>(compilation.emitted.plan.state_bytes);
   SramUse use{.planned_bytes = static_cast<uint64_t>(map.value_bytes),
               .live_bound_bytes = static_cast<uint64_t>(map.max_live_values),
               .staging_bytes = static_cast<uint64_t>(map.arena_bytes - map.value_bytes),
-              .total_bytes = static_cast<uint64_t>(map.arena_bytes),
+              .state_bytes = state_bytes,
+              .total_bytes = static_cast<uint64_t>(map.arena_bytes) + state_bytes,
               .target_bytes = compilation.target->memory.sram_bytes};
   use.budget_bytes = compilation.recipe_spec.options.sram_bytes.value_or(use.target_bytes);
   if (constants_of(*compilation.target, compilation.recipe_spec) == ConstantMemory::kSram) {
@@ -196,11 +198,12 @@ std::string to_json(const CompileReport& report) {
         report.npu_total_cycles);
   const SramUse& sram = report.sram;
   text += fmt::format(
-      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"staging_bytes\": {}, "
-      "\"program_bytes\": {}, \"total_bytes\": {}, "
+      "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"state_bytes\": {}, "
+      "\"staging_bytes\": {}, \"program_bytes\": {}, \"total_bytes\": {}, "
       "\"target_bytes\": {}, \"budget_bytes\": {}}}, \"optimize\": \"{}\",\n",
-      sram.planned_bytes, sram.live_bound_bytes, sram.staging_bytes, sram.program_bytes,
-      sram.total_bytes, sram.target_bytes, sram.budget_bytes, name(report.optimize));
+      sram.planned_bytes, sram.live_bound_bytes, sram.state_bytes, sram.staging_bytes,
+      sram.program_bytes, sram.total_bytes, sram.target_bytes, sram.budget_bytes,
+      name(report.optimize));
   text += fmt::format(
       "  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": "
       "{},\n",
@@ -298,10 +301,13 @@ std::string to_text(const CompileReport& report) {
   const bool in_sram = report.constants == ConstantMemory::kSram;
   const uint64_t others = in_sram ? sram.program_bytes : sram.staging_bytes;
   text += fmt::format(
-      "SRAM    {} bytes{}: activations {} (no placement of them needs less than {}){}\n",
+      "SRAM    {} bytes{}: activations {} (no placement of them needs less than {}){}{}\n",
       with_thousands(sram.total_bytes),
       sram.budget_bytes == INT32_MAX ? "" : " of " + with_thousands(sram.budget_bytes),
       with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
+      sram.state_bytes == 0
+          ? std::string()
+          : fmt::format(", states kept between runs {}", with_thousands(sram.state_bytes)),
       others == 0
           ? std::string()
           : fmt::format(", {} {}", in_sram ? "the program with its constants" : "staged weights",

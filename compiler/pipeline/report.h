@@ -56,6 +56,7 @@ struct SramUse {
       0;  // most bytes of values live across one step: no placement of them needs less
   uint64_t staging_bytes = 0;  // rest of the arena: constants on their way from flash; they fill
                                // the gaps between values first
+  uint64_t state_bytes = 0;    // states, which are kept between runs
   uint64_t program_bytes = 0;  // the program and its tensor file, if they lie in SRAM
   uint64_t total_bytes = 0;    // all of these
   uint64_t target_bytes = 0;   // what the target has

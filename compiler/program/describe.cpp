@@ -104,6 +104,7 @@ class Describer {
     line("method {}", GetStringView(plan.name()));
     values(plan, "input", plan.inputs());
     values(plan, "output", plan.outputs());
+    states(plan);
     for (uint32_t i = 1; i < count(plan.non_const_buffer_sizes()); ++i)
       line("  memory {}: {} bytes", i, plan.non_const_buffer_sizes()->Get(i));
     const pte::Chain& chain = *plan.chains()->Get(0);
@@ -112,6 +113,16 @@ class Describer {
       instruction(plan, i, *chain.instructions()->Get(i));
     for (uint32_t i = 0; i < count(plan.delegates()); ++i) delegate(i, *plan.delegates()->Get(i));
     memory_map(plan);
+  }
+
+  // What the program keeps between runs, and how it begins.
+  void states(const pte::ExecutionPlan& plan) {
+    const std::vector<uint32_t> indices = state_values(plan);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const pte::Tensor& tensor = *plan.values()->Get(indices[i])->val_as_Tensor();
+      line("  state {}: {} {}, {}", i, value(plan, indices[i]), type_text(tensor),
+           tensor.data_buffer_idx() > 0 ? "with an initial value" : "zeros at first");
+    }
   }
 
   void values(const pte::ExecutionPlan& plan, std::string_view what,

@@ -96,7 +96,7 @@ class MemoryPlanner {
   };
 
   void touch(TensorRef ref, int32_t first, int32_t last) {
-    if (plan_.tensor(ref).constant) return;
+    if (plan_.tensor(ref).constant || plan_.tensor(ref).initial_state) return;
     Range& range = range_[ref.index];
     range.first = std::min(range.first, first);
     range.last = std::max(range.last, last);
@@ -188,6 +188,16 @@ class MemoryPlanner {
   uint32_t call_ = 0;
 };
 
+// States live from run to run: each has its own place, in a memory that nothing else uses.
+void plan_states(MethodPlan& plan) {
+  plan.state_bytes = 0;
+  for (PlanTensor& tensor : plan.tensors) {
+    if (!tensor.initial_state) continue;
+    tensor.offset = plan.state_bytes;
+    plan.state_bytes += (tensor.type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+}
+
 std::string call_name(const MethodPlan& plan, uint32_t call) {
   if (call >= plan.calls.size()) return "the program's inputs and outputs";
   if (const auto* kernel = std::get_if<KernelCallPlan>(&plan.calls[call])) return kernel->kernel;
@@ -197,10 +207,11 @@ std::string call_name(const MethodPlan& plan, uint32_t call) {
 }  // namespace
 
 Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes, StagedPlacement staged) {
+  plan_states(plan);
   MemoryPlanner planner(plan);
   planner.collect();
   MemoryMap map = planner.place(staged);
-  if (map.arena_bytes > limit_bytes) {
+  if (map.arena_bytes + plan.state_bytes > limit_bytes) {
     Place place;
     if (map.max_live_call < plan.calls.size()) {
       const Origin& origin =
@@ -216,7 +227,7 @@ Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes, StagedPlace
     return fail(
         DiagnosticId::kMemoryExceeded,
         fmt::format("the program needs {} bytes of SRAM, {} has {} (most is live at {}: {} bytes)",
-                    with_thousands(static_cast<uint64_t>(map.arena_bytes)),
+                    with_thousands(static_cast<uint64_t>(map.arena_bytes + plan.state_bytes)),
                     plan.target.empty() ? "the target" : plan.target,
                     with_thousands(static_cast<uint64_t>(limit_bytes)),
                     call_name(plan, map.max_live_call),

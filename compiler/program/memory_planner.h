@@ -1,4 +1,5 @@
-// Places every buffer of a program in one arena: inputs, outputs, values between calls, and buffers
+// Places every buffer of a program but its states in one arena, and the states in a memory of their
+// own: inputs, outputs, values between calls, and buffers
 // inside of delegates. Time is counted in steps: a kernel call is one step, a delegate call as many
 // as it reports, so that operands of a delegate can share memory with its own buffers while the
 // delegate runs.
@@ -39,8 +40,8 @@ struct MemoryMap {
 enum class StagedPlacement : uint8_t { kAround, kTogether };
 
 // Sets the offsets of tensors, scratch operands and interior buffers, and the totals of `plan`.
-// Inputs are live from the start, outputs to the end. Error: kMemoryExceeded if the arena is larger
-// than `limit_bytes`, naming the call with the most live bytes.
+// Inputs are live from the start, outputs to the end. Error: kMemoryExceeded if arena and states
+// are larger than `limit_bytes`, naming the call with the most live bytes.
 Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes = INT32_MAX,
                               StagedPlacement staged = StagedPlacement::kAround);
 

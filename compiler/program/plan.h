@@ -31,7 +31,11 @@ struct PlanTensor {
   // The op that computes it, for the debug map; empty for inputs and constants.
   Origin origin = {};
   std::vector<Origin> readers = {};  // ops that read it, for the debug map
-  int64_t offset = 0;                // in the arena, set by plan_memory
+  // Of a state, which the program keeps between runs in a memory of its own: the bytes that it
+  // holds at first, in contiguous order. Must outlive the plan.
+  std::optional<std::span<const std::byte>> initial_state = {};
+  // In the arena, or of a state in the memory of states; set by plan_memory.
+  int64_t offset = 0;
 };
 
 // One argument of a kernel. A list of tensors may have gaps only where the operator takes optional
@@ -43,8 +47,8 @@ using PlanArgument = std::variant<std::monostate, TensorRef, bool, int64_t, doub
 struct KernelCallPlan {
   std::string kernel;  // "aten::add.out"
   std::vector<PlanArgument>
-      arguments;  // in the order of the operator's schema, without the outputs
-  std::vector<TensorRef> outputs;
+      arguments;                   // in the order of the operator's schema, without the outputs
+  std::vector<TensorRef> outputs;  // empty: the kernel writes to its first argument
   Origin origin;
   int64_t macs = 0;
   uint64_t cycles = 0;  // estimate for the Cortex-M
@@ -91,6 +95,7 @@ struct MethodPlan {
   // Set by plan_memory.
   int64_t arena_bytes = 0;
   int64_t max_live_bytes = 0;
+  int64_t state_bytes = 0;
 
   TensorRef add_tensor(PlanTensor tensor) {
     tensors.push_back(std::move(tensor));

@@ -6,6 +6,7 @@
 #include <array>
 #include <new>
 #include <numeric>
+#include <set>
 
 #include "compiler/support/encode.h"
 #include "device/npu/driver.h"
@@ -37,7 +38,7 @@ constexpr std::array kRows{
     Row{pte::Error::kMisaligned, DiagnosticId::kRunMemory,
         "place the program on a 16-byte boundary"},
     Row{pte::Error::kUnsupported, DiagnosticId::kPteUnsupported,
-        "export without dynamic shapes, control flow and mutable state"},
+        "export without dynamic shapes and control flow"},
     Row{pte::Error::kWrongTarget, DiagnosticId::kPteWrongTarget,
         "compile the model for this target"},
     Row{pte::Error::kMissingMethod, DiagnosticId::kPteMissingMethod,
@@ -319,6 +320,22 @@ Result<std::vector<PtdFile>> open_tensor_files(std::span<const std::string> path
     files.push_back(std::move(file));
   }
   return files;
+}
+
+std::vector<uint32_t> state_values(const pte::ExecutionPlan& plan) {
+  std::set<uint32_t> states;
+  const auto* instructions = plan.chains()->Get(0)->instructions();
+  for (uint32_t i = 0; i < count(instructions); ++i) {
+    const pte::KernelCall* call = instructions->Get(i)->instr_args_as_KernelCall();
+    if (call == nullptr || count(call->args()) == 0) continue;
+    const pte::Operator& kernel = *plan.operators()->Get(static_cast<uint32_t>(call->op_index()));
+    const auto written = static_cast<uint32_t>(call->args()->Get(0));
+    const pte::Tensor* tensor = plan.values()->Get(written)->val_as_Tensor();
+    if (kernel.name()->string_view().ends_with('_') && tensor != nullptr &&
+        tensor->allocation_info() != nullptr)
+      states.insert(written);
+  }
+  return {states.begin(), states.end()};
 }
 
 std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs) {

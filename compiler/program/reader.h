@@ -88,6 +88,10 @@ class PtdFile {
 // Opens every file. Errors: those of PtdFile::open.
 Result<std::vector<PtdFile>> open_tensor_files(std::span<const std::string> paths);
 
+// The states of a plan, which it keeps between runs: values that an in-place operator writes, in
+// their order.
+std::vector<uint32_t> state_values(const pte::ExecutionPlan& plan);
+
 // Names of the inputs of a plan in the model, in order; an empty name where the file has none.
 // `outputs`: of the outputs.
 std::vector<std::string> io_names(const pte::ExecutionPlan& plan, bool outputs = false);

@@ -26,6 +26,9 @@ using Bytes = FileBytes;
 
 constexpr uint32_t kHeaderBytes = 32;
 
+// Memories of a program, as AllocationDetails.memory_id counts them.
+constexpr uint32_t kArenaMemory = 1, kStateMemory = 2;
+
 // Constant data in the physical order of their type.
 Bytes in_layout(std::span<const std::byte> data, const Type& type) {
   Bytes result(data.size());
@@ -52,6 +55,7 @@ class ProgramWriter {
     for (const PlanCall& call : plan_.calls)
       std::visit([&](const auto& planned) { add_call(planned); }, call);
     for (const TensorRef output : plan_.outputs) outputs_.push_back(tensor_value(output));
+    if (initial_offsets_.size() > 1) state_segment_ = add_segment(std::move(initial_states_));
     add_named_data();
 
     SerializedPte result;
@@ -108,6 +112,7 @@ class ProgramWriter {
           std::ranges::any_of(plan_.inputs, is_it) || std::ranges::any_of(plan_.outputs, is_it);
       TensorPlace place{.offset = tensor.offset, .name = named ? tensor.name : std::string()};
       if (tensor.constant) place_constant(tensor, place);
+      if (tensor.initial_state) place_state(tensor, place);
       value = add_tensor(scalar_type(tensor.type.dtype), sizes, file_dim_order(tensor.type), place);
     }
     return value;
@@ -120,6 +125,8 @@ class ProgramWriter {
     uint32_t constant = 0;
     std::string name = {};
     bool external = false;
+    uint32_t memory = kArenaMemory;  // that is planned
+    uint32_t initial = 0;            // in the list of initial states; 0: zeros
   };
 
   int32_t add_tensor(ScalarType dtype, const std::vector<int32_t>& sizes,
@@ -128,16 +135,18 @@ class ProgramWriter {
     const auto order_vector = builder_.CreateVector(order);
     Offset<pte::AllocationDetails> planned;
     if (place.constant == 0 && !place.external)
-      planned = pte::CreateAllocationDetails(builder_, 1, static_cast<uint32_t>(place.offset), 0);
+      planned = pte::CreateAllocationDetails(builder_, place.memory,
+                                             static_cast<uint32_t>(place.offset), 0);
     Offset<pte::ExtraTensorInfo> extra;
     const auto location =
         place.external ? pte::TensorDataLocation::External : pte::TensorDataLocation::Segment;
     if (!place.name.empty())
       extra = pte::CreateExtraTensorInfo(builder_, 0, builder_.CreateSharedString(place.name),
                                          location);
-    const auto tensor = pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0,
-                                          sizes_vector, order_vector, place.constant, planned,
-                                          pte::TensorShapeDynamism::Static, extra);
+    const auto tensor =
+        pte::CreateTensor(builder_, static_cast<pte::ScalarType>(dtype), 0, sizes_vector,
+                          order_vector, place.constant != 0 ? place.constant : place.initial,
+                          planned, pte::TensorShapeDynamism::Static, extra);
     return add_value(pte::KernelTypes::Tensor, tensor.Union());
   }
 
@@ -153,6 +162,22 @@ class ProgramWriter {
     } else {
       place.constant = add_constant(data);
     }
+  }
+
+  // A state is known by its name, as ExecuTorch's mutable buffers are. The runtime clears it, so
+  // that only other initial values are stored.
+  void place_state(const PlanTensor& tensor, TensorPlace& place) {
+    DTR_CHECK(static_cast<int64_t>(tensor.initial_state->size()) == tensor.type.bytes());
+    place.memory = kStateMemory;
+    place.name = tensor.name;
+    if (std::ranges::all_of(*tensor.initial_state,
+                            [](std::byte byte) { return byte == std::byte{}; }))
+      return;
+    const Bytes data = in_layout(*tensor.initial_state, tensor.type);
+    initial_states_.resize(align_in_file(initial_states_.size()));
+    initial_offsets_.push_back(initial_states_.size());
+    initial_states_.insert(initial_states_.end(), data.begin(), data.end());
+    place.initial = static_cast<uint32_t>(initial_offsets_.size() - 1);
   }
 
   // Index in constant_segment.offsets; equal data are stored once.
@@ -239,7 +264,11 @@ class ProgramWriter {
     // The outputs, then the results: one tensor, or the list of them.
     TensorRefs results(call.outputs.begin(), call.outputs.end());
     for (const TensorRef output : call.outputs) arguments.push_back(tensor_value(output));
-    arguments.push_back(results.size() == 1 ? tensor_value(*results.front()) : argument(results));
+    if (results.empty()) {
+      arguments.push_back(arguments.front());
+    } else {
+      arguments.push_back(results.size() == 1 ? tensor_value(*results.front()) : argument(results));
+    }
     const int32_t op = operator_index(call.kernel);
     const auto instruction = pte::CreateKernelCall(builder_, op, builder_.CreateVector(arguments));
     add_instruction(pte::InstructionArguments::KernelCall, instruction.Union());
@@ -306,8 +335,8 @@ class ProgramWriter {
     manifest.target_hash = plan_.target_hash;
     manifest.flags = plan_.manifest_flags;
     manifest.source_hash = plan_.source_hash;
-    manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes);
-    manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes);
+    manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes + plan_.state_bytes);
+    manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes + plan_.state_bytes);
     manifest.flash_bytes =
         segments_.front().size() + tensor_file_.bytes() + static_cast<uint64_t>(payload_bytes_);
     copy_text(manifest.target, plan_.target);
@@ -336,7 +365,9 @@ class ProgramWriter {
     const auto chains = builder_.CreateVector(std::vector{chain});
     const auto operators = builder_.CreateVector(operators_);
     const auto delegates = builder_.CreateVector(delegates_);
-    const auto memories = builder_.CreateVector(std::vector<int64_t>{0, plan_.arena_bytes});
+    std::vector<int64_t> memory_bytes{0, plan_.arena_bytes};
+    if (plan_.state_bytes > 0) memory_bytes.push_back(plan_.state_bytes);
+    const auto memories = builder_.CreateVector(memory_bytes);
     const auto plan = pte::CreateExecutionPlan(builder_, name, container, values, inputs, outputs,
                                                chains, operators, delegates, memories);
     const auto plans = builder_.CreateVector(std::vector{plan});
@@ -352,12 +383,18 @@ class ProgramWriter {
         pte::CreateSubsegmentOffsets(builder_, 0, builder_.CreateVector(constant_offsets_));
     const auto segment_vector = builder_.CreateVector(segments);
     const auto named = builder_.CreateVector(named_data_);
+    Offset<flatbuffers::Vector<Offset<pte::SubsegmentOffsets>>> states;
+    if (state_segment_ != 0) {
+      const auto offsets = builder_.CreateVector(initial_offsets_);
+      states = builder_.CreateVector(
+          std::vector{pte::CreateSubsegmentOffsets(builder_, state_segment_, offsets)});
+    }
     const auto no_buffers = builder_.CreateVector(std::vector<Offset<pte::Buffer>>());
     const auto no_data =
         builder_.CreateVector(std::vector<Offset<pte::BackendDelegateInlineData>>());
-    pte::FinishProgramBuffer(builder_, pte::CreateProgram(builder_, 0, plans, no_buffers, no_data,
-                                                          segment_vector, constants,
-                                                          /*mutable_data_segments=*/0, named));
+    pte::FinishProgramBuffer(
+        builder_, pte::CreateProgram(builder_, 0, plans, no_buffers, no_data, segment_vector,
+                                     constants, states, named));
     return {reinterpret_cast<const std::byte*>(builder_.GetBufferPointer()), builder_.GetSize()};
   }
 
@@ -388,6 +425,7 @@ class ProgramWriter {
     sizes.external = static_cast<int64_t>(tensor_file_.bytes());
     sizes.payloads = payload_bytes_;
     sizes.debug_map = debug_bytes_;
+    if (state_segment_ != 0) sizes.other += static_cast<int64_t>(segments_[state_segment_].size());
     for (const NamedBytes& entry : plan_.named_data)
       sizes.other += static_cast<int64_t>(entry.bytes.size());
     sizes.structure = sizes.file - sizes.constants - sizes.payloads - sizes.debug_map - sizes.other;
@@ -416,6 +454,9 @@ class ProgramWriter {
 
   std::vector<Bytes> segments_;  // the first holds the constants
   std::vector<uint64_t> constant_offsets_{0};
+  Bytes initial_states_;
+  std::vector<uint64_t> initial_offsets_{0};
+  uint32_t state_segment_ = 0;  // of them; 0: none
   TensorFileWriter tensor_file_;
   std::unordered_multimap<uint64_t, uint32_t>
       known_constants_;  // by content hash: index in constant_offsets_

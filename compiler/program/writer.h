@@ -28,7 +28,7 @@ struct ProgramSizes {
   int64_t external = 0;  // constants in the tensor file, which is not part of `file`
   int64_t payloads = 0;
   int64_t debug_map = 0;
-  int64_t other = 0;  // further named data
+  int64_t other = 0;  // initial states, further named data
 };
 
 struct SerializedPte {

@@ -164,14 +164,25 @@ std::span<const std::byte> VerifiedFile::payload(const BackendDelegate& delegate
   return bytes_of(inlined.Get(at.index()), BackendDelegateInlineData::VT_DATA);
 }
 
+std::span<const std::byte> VerifiedFile::part(const SubsegmentOffsets& of, uint32_t index) const {
+  const std::span<const std::byte> data = segment(of.segment_index());
+  const auto& offsets = list<uint64_t>(&of, SubsegmentOffsets::VT_OFFSETS);
+  if (index >= offsets.size() || offsets.Get(index) > data.size()) return {};
+  return data.subspan(static_cast<size_t>(offsets.Get(index)));
+}
+
+std::span<const std::byte> VerifiedFile::initial_state(const Tensor& tensor) const {
+  const auto& states = tables<SubsegmentOffsets>(program_, Program::VT_MUTABLE_DATA_SEGMENTS);
+  const ExtraTensorInfo* extra = tensor.extra_tensor_info();
+  const uint64_t index = extra == nullptr ? 0 : extra->mutable_data_segments_idx();
+  if (index >= states.size()) return {};
+  return part(*states.Get(static_cast<uint32_t>(index)), word(&tensor, Tensor::VT_DATA_BUFFER_IDX));
+}
+
 std::span<const std::byte> VerifiedFile::constant(uint32_t index) const {
   if (const SubsegmentOffsets* at = program_->constant_segment();
-      at != nullptr && at->offsets() != nullptr) {
-    const std::span<const std::byte> data = segment(at->segment_index());
-    const auto& offsets = *at->offsets();
-    if (index >= offsets.size() || offsets.Get(index) > data.size()) return {};
-    return data.subspan(static_cast<size_t>(offsets.Get(index)));
-  }
+      at != nullptr && at->offsets() != nullptr)
+    return part(*at, index);
   const auto& buffers = tables<Buffer>(program_, Program::VT_CONSTANT_BUFFER);
   if (index >= buffers.size()) return {};
   return bytes_of(buffers.Get(index), Buffer::VT_STORAGE);

@@ -16,6 +16,7 @@ namespace dtr::pte {
 struct Program;  // device/pte/program.fbs
 struct ExecutionPlan;
 struct BackendDelegate;
+struct SubsegmentOffsets;
 struct Tensor;
 
 inline constexpr size_t kFileAlignment = 16;  // of the file's first byte, constants and payloads
@@ -47,8 +48,11 @@ class VerifiedFile {
   // From the first byte of a constant (data_buffer_idx > 0) to the end of its segment or inline
   // buffer.
   std::span<const std::byte> constant(uint32_t index) const;
+  // The same of the initial value of a state: a planned tensor with data_buffer_idx > 0.
+  std::span<const std::byte> initial_state(const Tensor& tensor) const;
 
  private:
+  std::span<const std::byte> part(const SubsegmentOffsets& of, uint32_t index) const;
   Error check(ChecksumFunction function, Status* where);
   Error check_header();
   Error check_checksum(ChecksumFunction function);

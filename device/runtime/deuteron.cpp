@@ -79,6 +79,16 @@ dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* mem
                                     std::span(spans).first(memory_count)));
 }
 
+dtr_status dtr_reset(dtr_model* model) {
+  Model* found = opened(model);
+  return to_c(found == nullptr ? kNotPrepared : found->method.reset());
+}
+
+int dtr_has_states(const dtr_model* model) {
+  const Model* found = opened(model);
+  return found != nullptr && found->method.has_states() ? 1 : 0;
+}
+
 void dtr_release(dtr_model* model) {
   if (Model* found = opened(model); found != nullptr) found->method.release();
 }

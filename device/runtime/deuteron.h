@@ -127,11 +127,17 @@ typedef struct dtr_memory {
   size_t bytes;
 } dtr_memory;
 /* The memories hold inputs, outputs and what lies between them while a run lasts: two models may
- * share theirs if they run in turn and each one's outputs are read before the other runs. The state
- * is of one model. At most 8 memories. DTR_NULL: one that needs bytes is null, or the array is null
- * and the count is not 0. */
+ * share theirs if they run in turn, each one's outputs are read before the other runs and neither
+ * has states (dtr_has_states). The state is of one model. At most 8 memories. DTR_NULL: one that
+ * needs bytes is null, or the array is null and the count is not 0. */
 dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories,
                        uint32_t memory_count);
+/* Sets what the program keeps between runs (states: the buffers of a streaming model) to its
+ * initial values, as dtr_prepare does: call it where a new stream begins, before inputs are set.
+ * DTR_NOT_PREPARED: the model was not prepared. */
+dtr_status dtr_reset(dtr_model* model);
+/* 1 if the program keeps anything between runs, else 0: its memories must not be shared. */
+int dtr_has_states(const dtr_model* model);
 /* Gives back what delegates hold; dtr_load or dtr_prepare may follow. Until then dtr_run is an
  * error. */
 void dtr_release(dtr_model* model);

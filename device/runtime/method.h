@@ -92,6 +92,13 @@ class Method {
   // kMissingMethod, those of delegates.
   Status prepare(const Program& program, std::string_view name, std::span<std::byte> state,
                  std::span<const std::span<std::byte>> memories);
+  // Sets the program's states (buffers that it keeps between runs, ExecuTorch's mutable buffers) to
+  // their initial values: those of the program, else zeros. `prepare` does it too. What else is in
+  // a memory with states is lost: set inputs behind it. Without states nothing changes. Error:
+  // kNotPrepared.
+  Status reset();
+  // Whether the program keeps anything between runs. Memories with states must not be shared.
+  bool has_states() const;
   // Releases the delegates' states; the method can be prepared again.
   void release();
 
