@@ -38,7 +38,8 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
       app.add_subcommand("run", "Run a program on samples, the NPU simulated bit by bit");
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
   verb->add_option("--input", o.input,
-                   "Samples (.npz, .npy, or .bin: raw, one sample, physical order)")
+                   "Samples (.npz, .npy, or .bin: raw, one sample, physical order). A program with "
+                   "states, which it keeps between runs, takes them as one stream, in their order")
       ->required();
   verb->add_option("--output", o.output,
                    "Where outputs go (.npz: output_0, ...; .npy or .bin: a single output)");
@@ -230,6 +231,7 @@ void print_result(const PteFile& pte_file, const RunStats& stats, size_t count,
 Result<void> run_run(const CommonOptions& common, const RunOptions& options) {
   DTR_TRY(check_run_options(options));
   DTR_ASSIGN(const std::unique_ptr<Session> session, open_session(options));
+  DTR_TRY(check_repeat(*session, options.repeat));
   note_unused_tensors(options.tensor_files, {&session->pte_file()});
   DTR_ASSIGN(const std::vector<NamedTensor> arrays,
              read_inputs(session->signature(), options.input));

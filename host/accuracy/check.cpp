@@ -7,6 +7,7 @@
 
 #include "compiler/executors/executor.h"
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/executors/stream.h"
 #include "compiler/ops/ops.h"
 #include "host/accuracy/check_operators.h"
 #include "host/accuracy/compare.h"
@@ -58,7 +59,8 @@ Result<std::optional<OutputDifference>> first_difference(const Module& module, c
                                                          std::span<const TensorView> sample,
                                                          const Graph& as_compiled,
                                                          const std::vector<Tensor>& outputs) {
-  const std::unique_ptr<Executor> reference = make_reference_executor(module, graph);
+  const std::unique_ptr<Executor> reference =
+      make_stream(module, graph, make_reference_executor(module, graph));
   DTR_ASSIGN(const std::vector<Tensor> expected, reference->run(sample));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor real = real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
@@ -139,9 +141,11 @@ struct Accuracy {
 
   // Whether the model computes rounding errors: float32 has nothing of what double has.
   Result<bool> lost_in_float(size_t i, const Tensor& expected, double least) const {
-    if (is_quantized(original)) return false;
-    DTR_ASSIGN(const std::vector<Tensor> exact,
-               make_reference_executor(module, original, Precision::kDouble)->run(sample));
+    if (is_quantized(original) || (original.state_count() > 0 && index > 0)) return false;
+    DTR_ASSIGN(
+        const std::vector<Tensor> exact,
+        make_stream(module, original, make_reference_executor(module, original, Precision::kDouble))
+            ->run(sample));
     return decibels_of(real_values(exact[i].view(), original.type(original.outputs()[i])),
                        expected) < least;
   }
@@ -157,7 +161,8 @@ class OutputChecker {
  public:
   OutputChecker(const Compilation& compilation, double least_decibels)
       : compilation_(compilation),
-        float_model_(make_reference_executor(compilation.module, compilation.as_read)),
+        float_model_(make_stream(compilation.module, compilation.as_read,
+                                 make_reference_executor(compilation.module, compilation.as_read))),
         least_decibels_(least_decibels) {
     check_ = {.sqnr_db = 99,
               .equal = true,
@@ -244,7 +249,7 @@ Result<CheckFigures> check_program(const Compilation& compilation, double least_
   DTR_TRY(checker.add(0, sample, outputs));
   const size_t count = std::min(data.size(), kMostCheckedSamples);
   for (size_t i = 1; i < count; ++i) {
-    const size_t index = i * data.size() / count;
+    const size_t index = session->has_states() ? i : i * data.size() / count;
     const std::vector<TensorView> other = data.inputs(index);
     const std::vector<Tensor> of_program = program_inputs(session->signature(), as_compiled, other);
     DTR_ASSIGN(const std::vector<Tensor> results, session->run(views_of(of_program)));

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "compiler/executors/executor.h"
+#include "compiler/executors/stream.h"
 #include "compiler/ir/reorder.h"
 #include "compiler/ops/ops.h"
 #include "compiler/support/cancellation.h"
@@ -181,6 +182,10 @@ class OperatorCheck {
         take(*place, method);
     };
     for (size_t i = 0; i < inputs.size(); ++i) values_[graph_.inputs()[i].index] = copy(inputs[i]);
+    const std::vector<Tensor> states = initial_states(module_, graph_);
+    for (size_t i = 0; i < states.size(); ++i)
+      values_[graph_.state(i).index] = copy(states[i].view());
+    session.reset();
     return session.run(inputs, nullptr, hooks);
   }
 
@@ -337,7 +342,7 @@ double noise(uint64_t seed, uint64_t i) {
 Result<std::vector<Tensor>> outputs_in_double(const Module& module, const Graph& graph,
                                               std::span<const TensorView> inputs, uint64_t seed) {
   const std::unique_ptr<Executor> executor =
-      make_reference_executor(module, graph, Precision::kDouble);
+      make_stream(module, graph, make_reference_executor(module, graph, Precision::kDouble));
   uint64_t count = 0;
   const ValueObserver perturb = [&](ValueId id, const TensorView& tensor) {
     if (seed == 0 || tensor.dtype != DType::kFloat64 || graph.value(id).kind != ValueKind::kResult)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/executors/stream.h"
 #include "compiler/ir/npz.h"
 #include "compiler/ir/samples.h"
 #include "compiler/ops/ops.h"
@@ -114,7 +115,7 @@ std::vector<double> program_steps(const PteFile& pte_file) {
 
 std::vector<double> model_steps(const Graph& graph) {
   std::vector<double> steps;
-  for (const ValueId output : graph.outputs()) {
+  for (const ValueId output : std::span(graph.outputs()).first(graph.user_output_count())) {
     const OpId dequantize = graph.producer_if(output, ops::kDequantize);
     steps.push_back(dequantize.valid()
                         ? static_cast<double>(
@@ -155,10 +156,12 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
   };
   if (is_quantized(module.forward())) {
     DTR_ASSIGN(const Compilation model, quantize_model(std::move(module), {}));
-    return run_model(model.quantized, *make_reference_executor(model.module, model.quantized));
+    return run_model(model.quantized,
+                     *make_stream(model.module, model.quantized,
+                                  make_reference_executor(model.module, model.quantized)));
   }
   DTR_ASSIGN(const std::unique_ptr<Executor> executor,
-             make_onednn_executor(module, module.forward()));
+             make_model_executor(module, module.forward()));
   return run_model(module.forward(), *executor);
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "compiler/executors/executor.h"
+#include "compiler/executors/stream.h"
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
 #include "compiler/support/encode.h"
@@ -53,8 +54,10 @@ class Reporter {
   Result<QuantizationReport> run(const Samples& samples, const QuantizationReportOptions& options) {
     QuantizationReport report{.samples = std::min(samples.size(), options.samples),
                               .bad_db = options.bad_db};
-    const std::unique_ptr<Executor> real = make_reference_executor(module_, ideal_);
-    const std::unique_ptr<Executor> integer = make_reference_executor(module_, quantized_);
+    const std::unique_ptr<Executor> real =
+        make_stream(module_, ideal_, make_reference_executor(module_, ideal_));
+    const std::unique_ptr<Executor> integer =
+        make_stream(module_, quantized_, make_reference_executor(module_, quantized_));
     for (size_t sample = 0; sample < report.samples; ++sample) {
       const std::vector<TensorView> inputs = samples.inputs(sample);
       std::vector<Tensor> own;

@@ -84,7 +84,8 @@ Result<std::vector<Tensor>> run_float_model(const Module& module,
   DTR_ASSIGN(const std::unique_ptr<Executor> executor,
              make_model_executor(module, module.forward()));
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
-  parallel_for(samples.size(), options.threads,
+  const unsigned threads = module.forward().state_count() > 0 ? 1 : options.threads;
+  parallel_for(samples.size(), threads,
                [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
   std::vector<Tensor> outputs;
   for (Result<std::vector<Tensor>>& result : results) {
@@ -117,12 +118,19 @@ Result<Expected> read_expected(const Module* model, std::span<const NamedTensor>
   return expected;
 }
 
+// Whether the samples are a stream, each of which depends on those before it.
+Result<bool> has_states(const EvaluateOptions& options) {
+  DTR_ASSIGN(const std::unique_ptr<Session> session, options.program.open());
+  return session->has_states();
+}
+
 // The first output of each sample, in as many runs as there are threads, each with a session of its
 // own. `stats` of one sample.
 Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvaluateOptions& options,
                                         RunStats& stats) {
+  DTR_ASSIGN(const bool is_stream, has_states(options));
   const unsigned threads = options.threads == 0 ? default_threads() : options.threads;
-  const size_t chunks = std::min<size_t>(threads, samples.size());
+  const size_t chunks = is_stream ? 1 : std::min<size_t>(threads, samples.size());
   std::vector<Result<std::vector<Tensor>>> results(samples.size());
   std::vector<Result<void>> failures(chunks);
   std::atomic<size_t> done{0};

@@ -53,6 +53,14 @@ std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samp
   return warnings;
 }
 
+Result<void> check_repeat(const Session& session, uint32_t repeat) {
+  if (repeat <= 1 || !session.has_states()) return {};
+  return fail(DiagnosticId::kRunInput,
+              "the program keeps states between runs, so that a sample cannot be repeated alone",
+              "run each sample once, or give the samples several times",
+              {.file = session.pte_file().path()});
+}
+
 std::vector<std::string> step_names(const PteFile& pte_file) {
   const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
   std::vector<std::string> names;

@@ -19,6 +19,10 @@ std::vector<NamedTensor> stacked(const std::vector<std::vector<Tensor>>& by_samp
 std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samples, size_t count,
                                      const std::string& file);
 
+// Error: kRunInput, if samples are to be repeated and the program has states: each run depends on
+// those before it.
+Result<void> check_repeat(const Session& session, uint32_t repeat);
+
 // The kernel or delegate of each step of the program.
 std::vector<std::string> step_names(const PteFile& pte_file);
 // The cycles and the time of one inference, memory touched and simulation time of runs over so many

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <numeric>
 
 #include "compiler/support/encode.h"
@@ -164,8 +165,8 @@ class Project {
   // (docs/performance.md) and has a stack beside it.
   Result<void> check_memory() const {
     constexpr uint64_t kStackAndData = 20 << 10;
-    const std::vector<size_t> planned = planned_bytes();
-    const uint64_t arenas = std::accumulate(planned.begin(), planned.end(), uint64_t{0});
+    uint64_t arenas = 0;
+    for (const auto& [name, bytes] : planned_memories()) arenas += bytes;
     uint64_t state = 0, programs = 0;
     for (const FirmwareModel& model : models_)
       state += model.device_state_bytes(), programs += model.program_bytes();
@@ -194,23 +195,25 @@ class Project {
     return most;
   }
 
-  // One set of planned memories, each as large as the program needs that needs most of it.
-  std::vector<size_t> planned_bytes() const {
-    std::vector<size_t> bytes;
+  // Name and bytes of each planned memory. Programs share one set, each as large as the program
+  // needs that needs most of it, but for those with states.
+  std::map<std::string, size_t> planned_memories() const {
+    std::map<std::string, size_t> memories;
     for (const FirmwareModel& model : models_) {
       const std::vector<size_t> needed = model.memories();
-      bytes.resize(std::max(bytes.size(), needed.size()));
-      for (size_t i = 0; i < needed.size(); ++i) bytes[i] = std::max(bytes[i], needed[i]);
+      for (uint32_t i = 0; i < needed.size(); ++i) {
+        size_t& bytes = memories[model.memory_name(i)];
+        bytes = std::max(bytes, needed[i]);
+      }
     }
-    return bytes;
+    return memories;
   }
 
   void add_memory() {
-    const std::vector<size_t> bytes = planned_bytes();
     std::string declarations, definitions;
-    for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const auto& [name, bytes] : planned_memories()) {
       const std::string array =
-          fmt::format("std::byte planned_{}[{}];\n", i, std::max<size_t>(bytes[i], 1));
+          fmt::format("std::byte {}[{}];\n", name, std::max<size_t>(bytes, 1));
       declarations += "extern " + array;
       definitions += "alignas(16) [[gnu::section(\".arena\")]] " + array;
     }

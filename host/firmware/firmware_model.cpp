@@ -119,6 +119,18 @@ std::vector<size_t> FirmwareModel::memories() const {
   return bytes;
 }
 
+bool FirmwareModel::keeps_states_in(uint32_t memory) const {
+  return std::ranges::any_of(state_values(*plan_), [&](uint32_t value) {
+    return plan_->values()->Get(value)->val_as_Tensor()->allocation_info()->memory_id() ==
+           memory + 1;
+  });
+}
+
+std::string FirmwareModel::memory_name(uint32_t memory) const {
+  return keeps_states_in(memory) ? fmt::format("states_{}_{}", name_, memory)
+                                 : fmt::format("planned_{}", memory);
+}
+
 uint64_t FirmwareModel::device_state_bytes() const {
   constexpr uint64_t kValue = 24, kInteger = 8, kPointer = 4;  // of 32 bits
   const runtime::Method::Counts& counts = need_.counts;
@@ -195,9 +207,9 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
   for (const std::string_view family : families)
     includes += fmt::format("#include \"device/runtime/kernels/{}/kernels.h\"\n", family);
   for (uint32_t i = 0; i < need_.memories; ++i) {
-    spans += fmt::format("{}memory::planned_{}", i == 0 ? "" : ", ", i);
-    in_c += fmt::format("{}{{memory::planned_{}, sizeof memory::planned_{}}}", i == 0 ? "" : ", ",
-                        i, i);
+    const std::string array = memory_name(i);
+    spans += fmt::format("{}memory::{}", i == 0 ? "" : ", ", array);
+    in_c += fmt::format("{0}{{memory::{1}, sizeof memory::{1}}}", i == 0 ? "" : ", ", array);
   }
   std::string load_options = ".kernels = kKernels";
   if (has_npu()) load_options += ", .delegates = delegates";

@@ -42,6 +42,10 @@ class FirmwareModel {
   uint64_t device_state_bytes() const;
   // Bytes of each planned memory.
   std::vector<size_t> memories() const;
+  // Whether the program keeps states in a planned memory, which no other program may use then.
+  bool keeps_states_in(uint32_t memory) const;
+  // The array of a planned memory, in namespace `memory`.
+  std::string memory_name(uint32_t memory) const;
   // Lines that describe the inputs and outputs.
   std::string tensor_lines(std::string_view prefix) const;
   // The generated files: program, header and code.

@@ -83,16 +83,23 @@ class QemuSession final : public Session {
   const PteFile& pte_file() const override { return host_->pte_file(); }
   std::span<const PtdFile> tensor_files() const override { return host_->tensor_files(); }
 
+  bool has_states() const override { return host_->has_states(); }
+  void reset() override { stream_.clear(), runs_ = 0; }
+
+  // Each run is a start of the machine: a program with states runs its stream from the beginning.
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats,
                                   const RunHooks& hooks) override {
+    if (!has_states()) reset();
     DTR_TRY(write_inputs(inputs));
+    ++runs_;
     const auto start = std::chrono::steady_clock::now();
     DTR_ASSIGN(const ProcessResult result, start_qemu());
     const std::chrono::duration<double, std::milli> taken =
         std::chrono::steady_clock::now() - start;
     if (hooks.recording != nullptr) DTR_TRY(read_recording(*hooks.recording));
     // The exit code alone can lie: the line is the last thing that the firmware says.
-    if (result.exit_code != 0 || result.output.find("done 1 samples\n") == std::string::npos)
+    if (result.exit_code != 0 ||
+        result.output.find(fmt::format("done {} samples\n", runs_)) == std::string::npos)
       return failed(fmt::format("the firmware on {} {}", board_.name,
                                 result.timed_out ? "took too long" : "did not run to its end"),
                     "run it by hand: deuteron firmware writes the same project", result.output);
@@ -153,23 +160,23 @@ class QemuSession final : public Session {
     DTR_ASSIGN(const FileContents file, FileContents::read(records_path()));
     DTR_ASSIGN(std::vector<ProfileBlock> blocks, parse_blocks(file.bytes(), records_path()));
     if (!blocks.empty()) recording.start = std::move(blocks[0].records);
-    if (blocks.size() < 2) return {};
-    recording.header = blocks[1].header;
-    recording.buffer = std::move(blocks[1].records);
+    if (blocks.size() <= runs_) return {};
+    recording.header = blocks[runs_].header;
+    recording.buffer = std::move(blocks[runs_].records);
     recording.used = recording.buffer.size();
     recording.lost = recording.header.lost;
     return {};
   }
 
   Result<void> write_inputs(std::span<const TensorView> inputs) {
-    std::vector<std::byte> bytes;
+    for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(check_input(*this, i, inputs[i]));
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Type& type = signature().type(signature().inputs()[i]);
-      DTR_TRY(check_input(*this, i, inputs[i]));
-      const size_t at = bytes.size();
-      bytes.resize(at + inputs[i].bytes());
-      to_physical(type, inputs[i].data, bytes.data() + at);
+      const size_t at = stream_.size();
+      stream_.resize(at + inputs[i].bytes());
+      to_physical(type, inputs[i].data, stream_.data() + at);
     }
+    std::vector<std::byte> bytes = stream_;
     const auto count = static_cast<uint32_t>(bytes.size());
     const auto words = std::as_bytes(std::span(&count, 1));  // both machines are little-endian
     bytes.insert(bytes.end(), words.begin(), words.end());
@@ -179,7 +186,9 @@ class QemuSession final : public Session {
   Result<std::vector<Tensor>> read_outputs() const {
     DTR_ASSIGN(const FileContents file, FileContents::read(folder_.path() + "/" + kOutputs));
     std::vector<Tensor> outputs;
-    size_t at = 0;
+    size_t sample_bytes = 0;
+    for (const Type& type : outputs_) sample_bytes += static_cast<size_t>(type.bytes());
+    size_t at = (runs_ - 1) * sample_bytes;  // of the last run
     for (const Type& type : outputs_) {
       Tensor output(type.dtype, type.shape);
       if (at + output.bytes().size() > file.bytes().size())
@@ -212,6 +221,8 @@ class QemuSession final : public Session {
   const Board& board_;
   TemporaryFolder folder_;
   std::vector<Type> outputs_;
+  std::vector<std::byte> stream_;  // inputs of the runs since the last reset
+  size_t runs_ = 0;                // of them
 };
 
 }  // namespace

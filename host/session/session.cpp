@@ -98,6 +98,9 @@ class HostSession final : public Session {
   const PteFile& pte_file() const override { return pte_file_; }
   std::span<const PtdFile> tensor_files() const override { return tensor_files_; }
 
+  bool has_states() const override { return method_.has_states(); }
+  void reset() override { DTR_CHECK(method_.reset().ok()); }
+
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs, RunStats* stats,
                                   const RunHooks& hooks) override {
     check_cancelled();

@@ -81,6 +81,11 @@ class Session {
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                           RunStats* stats = nullptr,
                                           const RunHooks& hooks = {}) = 0;
+  // Whether the program keeps states between runs: then runs are a stream, in which each depends on
+  // those before it.
+  virtual bool has_states() const = 0;
+  // Sets the states to their initial values, as they are before the first run: a new stream begins.
+  virtual void reset() = 0;
 };
 
 // Checks an input. Error: kRunInput, if dtype or shape differ from the signature's input.

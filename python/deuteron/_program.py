@@ -113,14 +113,31 @@ class Program:
             document["memory"],
         )
 
+    @property
+    def states(self) -> list[InputSpec]:
+        """Name, dtype and shape of what the program keeps between runs (see reset)."""
+        return [
+            InputSpec(name, _NAMES[dtype], shape) for name, dtype, shape in self._handle.states()
+        ]
+
     # ---- running
+
+    def reset(self) -> None:
+        """Sets the program's states to their initial values: the next call begins a new stream.
+
+        A model that writes to its buffers is a program with states. They last from call to call,
+        as the module's buffers do; the samples of a call are consecutive pieces of the stream.
+        Without states nothing changes.
+        """
+        self._handle.reset()
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Simulates the program, bit by bit.
 
         inputs: one array or tensor for each input, in order, or by name; each of the input's shape,
         or with samples along one more axis, or along a batch axis of 1. float16 and bfloat16 are
-        taken as float32; no other dtype is converted.
+        taken as float32; no other dtype is converted. A program with states takes samples and calls
+        as one stream, until ``reset``.
 
         Returns the output, or a tuple of them: tensors if an input is a tensor, else arrays.
         Samples are along the first axis.
@@ -142,7 +159,7 @@ class Program:
         repeat: runs of each sample, for timing. on: ``host``, or ``qemu``, ``qemu-an505`` or
         ``qemu-an547``: the firmware is built and run there, which takes seconds a sample, and
         ``stats`` have the instructions of each step. That needs CMake, Ninja, the Arm compiler and
-        QEMU.
+        QEMU. A board begins with the initial states at each call.
         """
         check_choice("on", on, ("host", "qemu", "qemu-an505", "qemu-an547"))
         rows = self._rows(inputs, named)

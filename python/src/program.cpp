@@ -5,8 +5,10 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "compiler/program/scalar_types.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
+#include "device/pte/program_generated.h"
 #include "host/accuracy/verify.h"
 #include "host/commands/describe.h"
 #include "host/commands/run_results.h"
@@ -52,6 +54,7 @@ bool is_one_sample(const Graph& signature, std::span<const NamedTensor> arrays) 
 
 RunOutcome run_program(Session& session, const std::vector<NamedTensor>& arrays,
                        const std::string& data, uint32_t repeat, const ProgressFunction& progress) {
+  take(check_repeat(session, repeat));
   const Samples samples = take(Samples::bind(session.signature(), arrays, data));
   RunOutcome outcome;
   outcome.warnings = nan_warnings(session.signature(), samples, samples.size(), data);
@@ -97,19 +100,52 @@ ProgressFunction forwarded(Work& work, nb::handle progress) {
   };
 }
 
+// Name, dtype and shape of what a program keeps between runs.
+nb::list states_of(const ProgramHandle& program) {
+  const PteFile file = take(program.input().pte_file());
+  const pte::ExecutionPlan& plan = *file.file().program().execution_plan()->Get(0);
+  nb::list list;
+  for (const uint32_t value : state_values(plan)) {
+    const pte::Tensor& tensor = *plan.values()->Get(value)->val_as_Tensor();
+    const pte::ExtraTensorInfo* extra = tensor.extra_tensor_info();
+    const bool named = extra != nullptr && extra->fully_qualified_name() != nullptr;
+    nb::list shape;
+    if (tensor.sizes() != nullptr)
+      for (const int32_t size : *tensor.sizes()) shape.append(size);
+    const Type type = type_of(static_cast<ScalarType>(tensor.scalar_type()), {}, {});
+    list.append(nb::make_tuple(
+        named ? extra->fully_qualified_name()->str() : fmt::format("state_{}", value),
+        std::string(name(type.dtype)), nb::tuple(shape)));
+  }
+  return list;
+}
+
+bool has_states(const ProgramHandle& program) { return nb::len(states_of(program)) > 0; }
+
 // `on`: "host", or what open_on_qemu takes.
 nb::tuple run(ProgramHandle& program, nb::handle arrays, const std::string& data, uint32_t repeat,
               const std::string& on, nb::handle progress) {
   const std::vector<NamedTensor> tensors = to_tensors(arrays);
+  const auto on_host = [&](auto& lease) {
+    return work([&](Work& running) {
+      return run_program(lease.get(), tensors, data, repeat, forwarded(running, progress));
+    });
+  };
+  const auto answer = [](const RunOutcome& outcome) {
+    return nb::make_tuple(python::to_python(outcome.outputs), outcome.stats,
+                          to_python(outcome.warnings));
+  };
+  if (on == "host" && has_states(program)) {
+    StreamLease lease(program);
+    return answer(on_host(lease));
+  }
   SessionLease lease(program);
-  const RunOutcome outcome = work([&](Work& running) {
+  if (on == "host") return answer(on_host(lease));
+  return answer(work([&](Work& running) {
     const ProgressFunction watch = forwarded(running, progress);
-    if (on == "host") return run_program(lease.get(), tensors, data, repeat, watch);
     const std::unique_ptr<Session> board = take(open_on_qemu(take(program.input().open()), on));
     return run_program(*board, tensors, data, repeat, watch);
-  });
-  return nb::make_tuple(python::to_python(outcome.outputs), outcome.stats,
-                        to_python(outcome.warnings));
+  }));
 }
 
 nb::tuple verify(ProgramHandle& program, nb::handle against, nb::handle arrays,
@@ -209,7 +245,28 @@ void ProgramHandle::give_back(std::unique_ptr<Session> session) {
   if (free_.size() < kFreeSessions) free_.push_back(std::move(session));
 }
 
+std::unique_ptr<Session> ProgramHandle::take_stream() {
+  if (stream_is_taken_)
+    take(Result<void>(fail(DiagnosticId::kRunFailed,
+                           "another thread runs this program, which keeps states between runs",
+                           "load the program once for each thread: deuteron.load(program.pte)",
+                           {.file = name})));
+  stream_is_taken_ = true;
+  return std::move(stream_);
+}
+
+void ProgramHandle::give_back_stream(std::unique_ptr<Session> session) {
+  stream_is_taken_ = false;
+  stream_ = std::move(session);
+}
+
+Session& StreamLease::get() {
+  if (!session_) session_ = take(program_.input().open());
+  return *session_;
+}
+
 Session& SessionLease::get() {
+  if (session_) session_->reset();
   if (!session_) session_ = take(program_.input().open());
   return *session_;
 }
@@ -227,6 +284,8 @@ void bind_program(nb::module_& module) {
              SessionLease lease(self);
              return inputs_of(lease.get().signature());
            })
+      .def("states", &states_of)
+      .def("reset", &ProgramHandle::reset)
       .def("target",
            [](ProgramHandle& self) {
              SessionLease lease(self);

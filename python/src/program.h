@@ -32,9 +32,17 @@ class ProgramHandle {
   // list. Returns null if there is none: then the caller opens one.
   std::unique_ptr<Session> take_session();
   void give_back(std::unique_ptr<Session> session);
+  // The session that keeps the states of a stream between calls. Null if no stream has begun.
+  // Error: kRunFailed, if another thread runs it.
+  std::unique_ptr<Session> take_stream();
+  void give_back_stream(std::unique_ptr<Session> session);
+  // The next run begins a new stream.
+  void reset() { stream_.reset(); }
 
  private:
   std::vector<std::unique_ptr<Session>> free_;
+  std::unique_ptr<Session> stream_;
+  bool stream_is_taken_ = false;
 };
 
 // A session of the program for as long as the object lives. Made and destroyed with the
@@ -57,6 +65,23 @@ class SessionLease {
   ProgramHandle& program_;
   std::unique_ptr<Session> session_;
   int exceptions_ = std::uncaught_exceptions();
+};
+
+// The session of the program's stream, for as long as the object lives: what the program keeps
+// between runs (its states) lasts from call to call. A program without states has no stream.
+class StreamLease {
+ public:
+  explicit StreamLease(ProgramHandle& program)
+      : program_(program), session_(program.take_stream()) {}
+  ~StreamLease() { program_.give_back_stream(std::move(session_)); }
+  StreamLease(const StreamLease&) = delete;
+  StreamLease& operator=(const StreamLease&) = delete;
+
+  Session& get();
+
+ private:
+  ProgramHandle& program_;
+  std::unique_ptr<Session> session_;
 };
 
 void bind_program(nb::module_& module);
