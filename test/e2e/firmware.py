@@ -415,6 +415,17 @@ def main():
             1,
             ("--constants", "sram"),
         )
+        # 20 ms a sample, whose frames the board keeps.
+        states = ROOT / "test/data/states"
+        same_on_qemu(
+            deuteron,
+            folder,
+            states / "keywords.pt2",
+            states / "keywords.npz",
+            "imxrt700",
+            "qemu",
+            6,
+        )
         check_places(deuteron, folder, program, in_sram)
         check_image(deuteron, folder, program)
         keywords = check_sizes(deuteron, folder)

@@ -24,9 +24,7 @@ std::vector<pte::SchemaField> whole_schema() {
   using namespace pte::program_schema;
   constexpr uint8_t kContainer = kNamedData + 1, kSpec = kNamedData + 2;
   std::vector<pte::SchemaField> fields = {
-      {kProgram, pte::Program::VT_MUTABLE_DATA_SEGMENTS, kTables, kOffsets},
       {kPlan, pte::ExecutionPlan::VT_CONTAINER_META_TYPE, kTable, kContainer},
-      {kExtraInfo, pte::ExtraTensorInfo::VT_MUTABLE_DATA_SEGMENTS_IDX, kScalar, 8},
       {kDelegate, pte::BackendDelegate::VT_COMPILE_SPECS, kTables, kSpec},
       {kChain, pte::Chain::VT_INPUTS, kVector, 4},
       {kChain, pte::Chain::VT_OUTPUTS, kVector, 4},
@@ -52,7 +50,8 @@ TEST(Flatbuffer, FindsWhatTheGeneratedVerifierDoes) {
   const std::vector<pte::SchemaField> whole = whole_schema();
   for (const std::vector<std::byte>& program :
        {test::small_program(), test::read_bytes(test::source_path("test/data/pte/upstream.pte")),
-        test::read_bytes(test::source_path("test/data/pte/delegate.pte"))}) {
+        test::read_bytes(test::source_path("test/data/pte/delegate.pte")),
+        test::read_bytes(test::source_path("test/data/states/cell.pte"))}) {
     const std::vector<std::byte> good = structure_of(program);
     const test::AlignedCopy bytes(good);
     ASSERT_TRUE(pte::verify_flatbuffer(pte::kProgramSchema, bytes.bytes()) &&

@@ -250,7 +250,6 @@ TEST(Pt2, RefusesWhatCannotCompile) {
   const Case cases[] = {
       {"control_flow", "pt2-control-flow", "cond", "higher_order.cond", true},
       {"complex_output", "pt2-unsupported-dtype", "fft_rfft", "complex numbers", false},
-      {"mutated_buffer", "pt2-mutated-state", "add_", "`state`", true},
       {"odd_strides", "pt2-unsupported-strides", "x", "[12, 2]", false},
       {"overwritten_view", "pt2-mutated-state", "relu_", "`view`", true},
       {"sampling", "pt2-unsupported-operator", "randn_like", "random numbers", true},

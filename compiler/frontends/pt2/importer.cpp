@@ -82,6 +82,7 @@ Importer::Importer(const Archive& archive, Module& module)
 Result<void> Importer::run() {
   add_sources();
   DTR_TRY(check_static());
+  find_written_buffers();
   DTR_TRY(find_live_nodes());
   DTR_TRY(check_converted());
   DTR_TRY(check_operators());
@@ -104,6 +105,39 @@ void Importer::add_sources() {
 
 Place Importer::place_of_node(size_t index) const {
   return place_of(module_, Origin{.sources = {static_cast<uint32_t>(index)}});
+}
+
+// Buffers that the signature lists as mutated, and those that an in-place operator writes to,
+// directly or through views.
+void Importer::find_written_buffers() {
+  std::unordered_map<std::string_view, std::string_view> input_of;  // of a view, by name
+  for (const InputSpec& spec : file_.inputs)
+    if (spec.kind == InputKind::kBuffer) input_of.emplace(spec.name, spec.name);
+  std::unordered_map<std::string_view, std::string_view> next_of;  // by name of the input
+  for (const Node& node : file_.nodes) {
+    const OperatorMatch match = find_operator(operator_name(node));
+    const bool writes = writes_to_operand(operator_name(node));
+    if (match.row == nullptr || !(match.row->aliases || writes)) continue;
+    const auto source = input_of.find(first_read(node));
+    if (source == input_of.end()) continue;
+    const std::string_view input = source->second;
+    if (writes) next_of.emplace(input, std::string_view());
+    for (const std::string_view output : node.outputs) input_of.emplace(output, input);
+  }
+  for (const InputSpec& spec : file_.inputs) {
+    if (spec.kind != InputKind::kBuffer || is_leftover_counter(spec.name)) continue;
+    for (const OutputSpec& output : file_.outputs)
+      if (output.kind == "buffer_mutation" && output.target == spec.target)
+        next_of.emplace(spec.name, output.name);
+    if (const auto next = next_of.find(spec.name); next != next_of.end())
+      written_.push_back({.spec = &spec, .next = next->second});
+  }
+}
+
+const Importer::WrittenBuffer* Importer::find_written(std::string_view input) const {
+  const auto at = std::ranges::find(written_, input,
+                                    [](const WrittenBuffer& buffer) { return buffer.spec->name; });
+  return at == written_.end() ? nullptr : &*at;
 }
 
 // Batch normalization in training mode counts its batches in a buffer that nothing at inference
@@ -153,14 +187,22 @@ Result<void> Importer::find_live_nodes() {
     const bool counter =
         spec.kind == "buffer_mutation" && spec.target.ends_with("num_batches_tracked");
     if (counter || spec.name.empty()) continue;
-    if (spec.kind != "user_output")
+    if (spec.kind == "user_input_mutation")
       return fail(DiagnosticId::kPt2MutatedState,
-                  fmt::format("the program has an output of kind {}{}{}", spec.kind,
-                              spec.target.empty() ? "" : ": it writes to ", spec.target),
-                  "make the state an input and an output of the model, or export model.eval()",
+                  fmt::format("the program has an output of kind user_input_mutation: the model "
+                              "writes to its input `{}`",
+                              spec.target),
+                  "write to a copy (x = x.clone()) and return it; what is to last until the next "
+                  "run, keep in a buffer (self.register_buffer)",
+                  {.file = archive_.file(), .node = std::string(spec.name)});
+    if (spec.kind != "user_output" && spec.kind != "buffer_mutation")
+      return fail(DiagnosticId::kPt2MutatedState,
+                  fmt::format("the program has an output of kind {}", spec.kind),
+                  "export model.eval() for inference",
                   {.file = archive_.file(), .node = std::string(spec.name)});
     last_use_.emplace(spec.name, count);
   }
+  for (const WrittenBuffer& buffer : written_) last_use_.emplace(buffer.spec->name, count);
   for (size_t i = count; i-- > 0;) {
     const Node& node = file_.nodes[i];
     bool live = std::any_of(node.outputs.begin(), node.outputs.end(),
@@ -304,6 +346,8 @@ Result<void> Importer::bind_inputs() {
                       .node = std::string(spec.name.empty() ? spec.description : spec.name)};
     if (spec.kind == InputKind::kUser) {
       DTR_TRY(bind_user_input(spec));
+    } else if (find_written(spec.name) != nullptr) {
+      continue;  // states are the last inputs
     } else if (spec.kind != InputKind::kOther) {
       storages_.emplace_back();
       DTR_TRY(bind(spec.name,
@@ -318,7 +362,20 @@ Result<void> Importer::bind_inputs() {
                   "let the model take tensors only", place);
     }
   }
+  for (const WrittenBuffer& buffer : written_) DTR_TRY(bind_state(buffer));
   return {};
+}
+
+Result<void> Importer::bind_state(const WrittenBuffer& buffer) {
+  const InputSpec& spec = *buffer.spec;
+  const Place place{.file = archive_.file(), .node = std::string(spec.name)};
+  DTR_ASSIGN(Stored stored, load(spec.name, spec.target, place));
+  storages_.emplace_back();
+  const ValueId value = rewriter_.add_state(std::move(stored.type), stored.id, spec.target);
+  return bind(
+      spec.name,
+      {.value = value, .target = {}, .storage = static_cast<uint32_t>(storages_.size() - 1)},
+      place);
 }
 
 Result<void> Importer::bind_user_input(const InputSpec& spec) {
@@ -351,14 +408,21 @@ Result<void> Importer::bind_user_input(const InputSpec& spec) {
 }
 
 Result<void> Importer::load_constant(std::string_view name, Binding& binding, const Place& place) {
-  auto elements = archive_.read(binding.target);
+  DTR_ASSIGN(Stored stored, load(name, binding.target, place));
+  binding.value = rewriter_.add_constant(std::move(stored.type), stored.id, name);
+  return {};
+}
+
+Result<Importer::Stored> Importer::load(std::string_view name, std::string_view target,
+                                        const Place& place) {
+  auto elements = archive_.read(target);
   if (!elements) {
     Diagnostic problem = std::move(elements).error();
     problem.place.module_path = place.module_path;
     problem.place.source_line = place.source_line;
     return tl::unexpected(std::move(problem));
   }
-  const TensorMeta& meta = archive_.find_payload(binding.target)->meta;
+  const TensorMeta& meta = archive_.find_payload(target)->meta;
   const auto stated = file_.tensors.find(name);
   if (stated != file_.tensors.end() &&
       (stated->second.sizes != meta.sizes || stated->second.scalar_type != meta.scalar_type))
@@ -366,15 +430,14 @@ Result<void> Importer::load_constant(std::string_view name, Binding& binding, co
         DiagnosticId::kPt2TypeMismatch,
         fmt::format("the graph says {} of {}, the data of `{}` are {} of {}",
                     to_string(stated->second.sizes), scalar_type_name(stated->second.scalar_type),
-                    binding.target, to_string(meta.sizes), scalar_type_name(meta.scalar_type)),
+                    target, to_string(meta.sizes), scalar_type_name(meta.scalar_type)),
         std::string(kExportAgain), place);
   const ConstantId id = elements->in_place()
                             ? module_.constants.add_in_place(elements->dtype, elements->bytes)
                             : module_.constants.add(elements->dtype, elements->bytes);
   Shape shape = meta.sizes;
   if (meta.scalar_type == kComplexType) shape.push_back(2);
-  binding.value = rewriter_.add_constant({.dtype = elements->dtype, .shape = shape}, id, name);
-  return {};
+  return Stored{.type = {.dtype = elements->dtype, .shape = shape}, .id = id};
 }
 
 Result<ValueId> Importer::value_of(std::string_view name, const Place& place) {
@@ -461,8 +524,10 @@ Result<void> Importer::overwrite(size_t index, ValueId value) {
     const Binding written = bindings_.at(name);
     if (!written.target.empty())
       return fail(DiagnosticId::kPt2MutatedState,
-                  fmt::format("the operator writes to `{}` of the model", written.target),
-                  "make the state an input and an output of the model, or export model.eval()",
+                  fmt::format("the operator writes to `{}` of the model, which is no buffer",
+                              written.target),
+                  "keep what the model writes in a buffer (self.register_buffer), or export "
+                  "model.eval()",
                   place_of_node(index));
     renewed.push_back(value);
     std::string_view stale;
@@ -525,6 +590,21 @@ Result<void> Importer::set_outputs() {
   if (outputs.empty())
     return fail(DiagnosticId::kPt2Invalid, "the program has no output",
                 "let the model return a tensor", {.file = archive_.file()});
+  for (const WrittenBuffer& buffer : written_) {
+    const std::string_view name = buffer.next.empty() ? buffer.spec->name : buffer.next;
+    const Place place{.file = archive_.file(), .node = std::string(name)};
+    DTR_ASSIGN(const ValueId next, value_of(name, place));
+    const Graph& graph = module_.forward();
+    const Type& type = graph.type(graph.state(outputs.size() - layouts.size()));
+    if (graph.type(next).dtype != type.dtype || graph.type(next).shape != type.shape)
+      return fail(
+          DiagnosticId::kPt2TypeMismatch,
+          fmt::format("the buffer `{}` is {} of {}, what the model writes to it is {} of {}",
+                      buffer.spec->target, to_string(type.shape), dtr::name(type.dtype),
+                      to_string(graph.type(next).shape), dtr::name(graph.type(next).dtype)),
+          std::string(kExportAgain), place);
+    outputs.push_back(next);
+  }
   rewriter_.set_outputs(std::move(outputs));
   for (size_t i = 0; i < layouts.size(); ++i) rewriter_.set_output_layout(i, layouts[i]);
   return {};

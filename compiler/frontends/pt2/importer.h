@@ -31,7 +31,16 @@ class Importer {
     uint32_t storage = 0;     // names with the same storage are views of the same memory in PyTorch
   };
 
+  // A buffer that the model writes: a state of the graph.
+  struct WrittenBuffer {
+    const InputSpec* spec;
+    std::string_view next;  // name of its value after the run; empty: what its own name means then
+  };
+
   void add_sources();
+  void find_written_buffers();
+  const WrittenBuffer* find_written(std::string_view input) const;
+  Result<void> bind_state(const WrittenBuffer& buffer);
   Result<void> find_live_nodes();
   Result<void> check_converted() const;
   Result<void> check_operators() const;
@@ -50,6 +59,12 @@ class Importer {
   Result<std::optional<ScatteredSource>> scatter_into_source(std::string_view name, ValueId value);
   Result<void> set_outputs();
 
+  struct Stored {
+    Type type;
+    ConstantId id;
+  };
+  // The data of a parameter, buffer or constant, in the pool.
+  Result<Stored> load(std::string_view name, std::string_view target, const Place& place);
   Result<ValueId> value_of(std::string_view name, const Place& place);
   Result<void> load_constant(std::string_view name, Binding& binding, const Place& place);
   bool is_leftover_counter(std::string_view name) const;
@@ -62,7 +77,8 @@ class Importer {
   const ExportedProgram& file_;
   Module& module_;
   Rewriter rewriter_;
-  std::vector<bool> live_;  // by node
+  std::vector<WrittenBuffer> written_;  // in the order of the file's inputs
+  std::vector<bool> live_;              // by node
   std::unordered_map<std::string_view, size_t>
       last_use_;  // by name: index of the last live node that reads it, or node count
   std::unordered_map<std::string_view, Binding> bindings_;  // by name

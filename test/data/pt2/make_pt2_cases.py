@@ -158,17 +158,6 @@ class training_norm(nn.Module):
         )
 
 
-@case(rand(4))
-class mutated_buffer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("state", torch.zeros(4))
-
-    def forward(self, x):
-        self.state.add_(x)
-        return self.state + x
-
-
 @case(rand(4), strict=False)
 class control_flow(nn.Module):
     def forward(self, x):
