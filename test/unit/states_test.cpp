@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compiler/executors/stream.h"
+#include "compiler/ir/reorder.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/read_model.h"
 #include "device/pte/program_generated.h"
@@ -185,6 +186,33 @@ TEST(States, VerifyRunsBothAsStreams) {
   const auto layers = verify_layers(**session, *model, *samples, samples->size());
   ASSERT_TRUE(layers) << to_text(layers.error());
   EXPECT_EQ(first_bad(*layers, 20), nullptr);
+}
+
+// Variables of a .tflite file, whose elements are in NHWC: the integers are those of LiteRT.
+TEST(States, VariablesAreThoseOfLiteRt) {
+  const Steps steps("spotter");
+  const auto module = read_model(model_path("spotter.tflite"));
+  ASSERT_TRUE(module) << to_text(module.error());
+  const Graph& graph = module->forward();
+  ASSERT_EQ(graph.state_count(), 2u);
+  const auto reference = make_stream(*module, graph, make_reference_executor(*module, graph));
+  const auto program =
+      compile_model(model_path("spotter.tflite"), {.target = find_target("imxrt700")});
+  ASSERT_TRUE(program) << to_text(program.error());
+  auto session = Session::load(program->pte(), "spotter");
+  ASSERT_TRUE(session) << to_text(session.error());
+  Type type = graph.type(graph.inputs()[0]);
+  ASSERT_EQ(type.layout, Layout::kChannelsLast);
+  for (size_t step = 0; step < steps.count; ++step) {
+    Tensor input(type.dtype, type.shape);
+    to_logical(type, steps.at(step, "input")[0].data, input.view().data);
+    const std::string where = "spotter at step " + std::to_string(step);
+    for (const auto& outputs :
+         {reference->run({{input.view()}}), (*session)->run({{input.view()}})}) {
+      ASSERT_TRUE(outputs) << to_text(outputs.error());
+      expect_outputs(*outputs, steps.at(step, "output"), where);
+    }
+  }
 }
 
 // The memory map of a program: states have a memory of their own, others stay what they were.

@@ -15,7 +15,6 @@ struct Refused {
 
 constexpr BuiltinOperator kControlFlow[] = {
     BuiltinOperator::CALL,
-    BuiltinOperator::CALL_ONCE,
     BuiltinOperator::IF,
     BuiltinOperator::STABLEHLO_CASE,
     BuiltinOperator::STABLEHLO_COMPOSITE,
@@ -23,16 +22,13 @@ constexpr BuiltinOperator kControlFlow[] = {
     BuiltinOperator::WHILE,
 };
 constexpr BuiltinOperator kState[] = {
-    BuiltinOperator::ASSIGN_VARIABLE,
     BuiltinOperator::BIDIRECTIONAL_SEQUENCE_LSTM,
     BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN,
     BuiltinOperator::LSTM,
-    BuiltinOperator::READ_VARIABLE,
     BuiltinOperator::RNN,
     BuiltinOperator::SVDF,
     BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM,
     BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_RNN,
-    BuiltinOperator::VAR_HANDLE,
 };
 constexpr BuiltinOperator kRandom[] = {
     BuiltinOperator::MULTINOMIAL,

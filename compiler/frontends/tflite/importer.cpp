@@ -21,23 +21,6 @@ bool is_identity(const Ints& dims) {
   return true;
 }
 
-// Elements of `bytes`, a contiguous array of `shape`, with dimension i of the result being
-// dimension dims[i].
-std::vector<std::byte> permute(std::span<const std::byte> bytes, const Shape& shape,
-                               const Ints& dims, size_t size) {
-  const std::vector<int64_t> own = strides(shape, Layout::kContiguous);
-  Shape permuted;
-  std::vector<int64_t> from;
-  for (const int64_t dim : dims) {
-    permuted.push_back(shape[static_cast<size_t>(dim)]);
-    from.push_back(own[static_cast<size_t>(dim)]);
-  }
-  std::vector<std::byte> result(bytes.size());
-  reorder(permuted, size, bytes.data(), from, result.data(),
-          strides(permuted, Layout::kContiguous));
-  return result;
-}
-
 Import empty_import(const ModelFile& file, const std::string& name) {
   Import import;
   import.module.file = name;
@@ -52,6 +35,20 @@ bool order_is_free(const Shape& nhwc) {
 }
 
 }  // namespace
+
+std::vector<std::byte> permuted(std::span<const std::byte> bytes, const Shape& shape,
+                                const Ints& dims, size_t size) {
+  const std::vector<int64_t> own = strides(shape, Layout::kContiguous);
+  Shape sizes;
+  std::vector<int64_t> from;
+  for (const int64_t dim : dims) {
+    sizes.push_back(shape[static_cast<size_t>(dim)]);
+    from.push_back(own[static_cast<size_t>(dim)]);
+  }
+  std::vector<std::byte> result(bytes.size());
+  reorder(sizes, size, bytes.data(), from, result.data(), strides(sizes, Layout::kContiguous));
+  return result;
+}
 
 size_t logical_dim(size_t dim, size_t rank) {
   constexpr size_t kNhwcToNchw[] = {0, 2, 3, 1};
@@ -105,7 +102,11 @@ Result<Import> Importer::run() && {
   import_.module.notes.insert(import_.module.notes.end(), notes.begin(), notes.end());
   DTR_TRY(bind_open_extents());
   DTR_TRY(add_inputs());
-  for (const OperatorInfo& op : file_.operators) DTR_TRY(convert(op));
+  DTR_TRY(find_variables());
+  for (const OperatorInfo& op : file_.operators) {
+    DTR_ASSIGN(const bool is_converted, convert_variable(op));
+    if (!is_converted) DTR_TRY(convert(op));
+  }
   DTR_TRY(finish());
   return std::move(import_);
 }
@@ -121,7 +122,9 @@ Result<void> Importer::check_operators() {
     }
   if (unknown.empty()) {
     // No operator calls them: signatures beside the first.
-    if (file_.subgraphs != 1)
+    const bool calls = std::ranges::find(file_.operators, fb::BuiltinOperator::CALL_ONCE,
+                                         &OperatorInfo::code) != file_.operators.end();
+    if (file_.subgraphs != 1 && !calls)
       import_.module.notes.push_back(
           {.id = DiagnosticId::kTfliteUnsupportedOption,
            .reason =
@@ -264,6 +267,8 @@ Result<void> Importer::finish() {
     }
     outputs.push_back(value);
   }
+  const std::vector<ValueId> next = next_values();
+  outputs.insert(outputs.end(), next.begin(), next.end());
   rewriter_.set_outputs(outputs);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (rewriter_.graph().type(outputs[i]).rank() == 4)
@@ -338,7 +343,7 @@ Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, in
   ConstantPool& pool = import_.module.constants;
   ConstantId id;
   if (!is_identity(dims)) {
-    id = pool.add(type.dtype, permute(of.data, of.shape, dims, byte_size(type.dtype)));
+    id = pool.add(type.dtype, permuted(of.data, of.shape, dims, byte_size(type.dtype)));
   } else {
     id = kept_ && !of.converted ? pool.add_in_place(type.dtype, of.data)
                                 : pool.add(type.dtype, of.data);
@@ -351,7 +356,7 @@ Result<ValueId> Importer::add_codes(std::span<const std::byte> codes, const Shap
   Type type{.dtype = DType::kInt8};
   for (const int64_t dim : dims) type.shape.push_back(shape[static_cast<size_t>(dim)]);
   type.quantization = Quantization::per_tensor(scale, 0);
-  const ConstantId id = import_.module.constants.add(DType::kInt8, permute(codes, shape, dims, 1));
+  const ConstantId id = import_.module.constants.add(DType::kInt8, permuted(codes, shape, dims, 1));
   return rewriter_.add_constant(std::move(type), id, output().name + "_weight");
 }
 
@@ -565,7 +570,8 @@ tl::unexpected<Diagnostic> Importer::invalid(std::string reason) const {
 
 tl::unexpected<Diagnostic> Importer::unsupported(std::string reason) const {
   return fail(DiagnosticId::kTfliteUnsupportedOption, fmt::format("{}: {}", op_->name, reason),
-              "Change the operator before the export.", place(output().name));
+              "Change the operator before the export.",
+              place(op_->outputs.empty() ? std::string() : output().name));
 }
 
 Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file) {

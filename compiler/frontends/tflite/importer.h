@@ -2,6 +2,7 @@
 // of single operators (operators.cpp) use.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -127,6 +128,20 @@ class Importer {
   Result<ValueId> emit_plain(const OpDef& def, std::vector<ValueId> operands,
                              Attributes attributes = {},
                              std::optional<Quantization> quantization = {});
+  // What the model keeps from run to run, see variables.cpp.
+  struct Variable {
+    const TensorInfo* tensor = nullptr;  // that it is read or written as: its type
+    std::vector<std::byte> initial;      // in the file's order of dimensions; empty: none
+    bool is_read = false, is_written = false;
+    bool is_state = false;  // else a constant, or nobody reads it
+    ValueId current;        // after the operators that are converted
+  };
+  Result<void> find_variables();
+  Result<void> read_initial_values(const OperatorInfo& op);
+  Result<void> add_variable(const std::string& name, Variable& variable);
+  // Returns false for an operator that is not about variables.
+  Result<bool> convert_variable(const OperatorInfo& op);
+  std::vector<ValueId> next_values() const;
   Result<void> convert(const OperatorInfo& op);
   Result<void> define(size_t index, ValueId result);
   Result<void> finish();
@@ -141,6 +156,8 @@ class Importer {
   Rewriter rewriter_;
   const OperatorInfo* op_ = nullptr;
   Origin origin_;
+  std::map<std::string, Variable> variables_;  // by name
+  std::map<int32_t, std::string> handles_;     // names by tensor
 };
 
 // Converts an operator: appends ops and returns the value of the only output tensor, or of all
@@ -159,6 +176,8 @@ struct OperatorDef {
 std::span<const OperatorDef> elementwise_operators();
 std::span<const OperatorDef> movement_operators();
 std::span<const OperatorDef> index_operators();
+// Those of variables, which Importer::convert_variable converts.
+std::span<const OperatorDef> variable_operators();
 // Bounds for what is unrolled.
 inline constexpr int64_t kMaxParts = 4096;
 inline constexpr size_t kAnyNumber = SIZE_MAX;
@@ -188,6 +207,10 @@ std::optional<DType> dtype_of(fb::TensorType type);
 size_t logical_dim(size_t dim, size_t rank);
 // Converts a shape of the file to logical order.
 Shape logical_shape(const Shape& shape);
+// Elements of `bytes`, a contiguous array of `shape` with elements of `size` bytes; dimension i of
+// the result is dimension dims[i].
+std::vector<std::byte> permuted(std::span<const std::byte> bytes, const Shape& shape,
+                                const Ints& dims, size_t size);
 // The permutation from the file to logical order: {0, 3, 1, 2} for rank 4, else {0, 1, …}.
 Ints logical_dims(size_t rank);
 

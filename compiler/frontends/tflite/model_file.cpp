@@ -235,7 +235,8 @@ struct Reader {
 
 }  // namespace
 
-Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::string& file) {
+Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::string& file,
+                                  uint32_t subgraph) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   const auto damaged = [&](std::string reason) {
     return fail(DiagnosticId::kTfliteInvalid, std::move(reason),
@@ -251,7 +252,7 @@ Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::s
                 256 * bytes.size() + (size_t{1} << 20), bytes};
   if (model.version() != 3)
     return damaged(fmt::format("it has version {} of the format, expected 3", model.version()));
-  if (model.subgraphs() == nullptr || model.subgraphs()->size() == 0)
+  if (model.subgraphs() == nullptr || model.subgraphs()->size() <= subgraph)
     return damaged("it has no subgraph");
 
   ModelFile result;
@@ -259,7 +260,7 @@ Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::s
   result.version = model.version();
   if (model.description() != nullptr) result.description = model.description()->str();
   result.subgraphs = model.subgraphs()->size();
-  const fb::SubGraph& graph = *model.subgraphs()->Get(0);
+  const fb::SubGraph& graph = *model.subgraphs()->Get(subgraph);
   if (graph.name() != nullptr) result.name = graph.name()->str();
   const size_t tensors = graph.tensors() == nullptr ? 0 : graph.tensors()->size();
   for (uint32_t i = 0; i < tensors; ++i) {

@@ -69,12 +69,15 @@ class ModelFile {
  public:
   // Checks the whole file. `bytes` must outlive the object and be 16-byte aligned. Error:
   // kTfliteInvalid.
-  static Result<ModelFile> open(std::span<const std::byte> bytes, const std::string& file);
+  // `subgraph`: the one to read, which must exist.
+  static Result<ModelFile> open(std::span<const std::byte> bytes, const std::string& file,
+                                uint32_t subgraph = 0);
+  std::span<const std::byte> bytes() const { return bytes_; }
 
   uint32_t version = 0;
   std::string description;
   size_t subgraphs = 0;
-  // The first subgraph. Indices in `inputs`, `outputs` and of operators are in range (or −1 for an
+  // The subgraph. Indices in `inputs`, `outputs` and of operators are in range (or −1 for an
   // absent optional operand).
   std::string name;
   std::vector<TensorInfo> tensors;

@@ -669,7 +669,7 @@ Result<ValueId> activated(Importer& importer, ValueId value, const std::string& 
 const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators :
        {std::span<const OperatorDef>(kOperators), elementwise_operators(), movement_operators(),
-        index_operators()})
+        index_operators(), variable_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};
