@@ -90,9 +90,10 @@ Shape logical_shape(const Shape& shape) {
   return result;
 }
 
-Importer::Importer(ModelFile& file, const std::string& name, bool kept)
+Importer::Importer(ModelFile& file, const std::string& name, bool kept, Arithmetic arithmetic)
     : file_(file),
       kept_(kept),
+      arithmetic_(arithmetic),
       import_(empty_import(file, name)),
       rewriter_(import_.module.graphs[0]) {}
 
@@ -477,7 +478,9 @@ Result<ValueId> Importer::as_output(ValueId id, size_t index) {
       if (type(id).quantization->scales == wanted.quantization->scales &&
           type(id).quantization->zero_points == wanted.quantization->zero_points)
         return id;
-      return Builder(*this).emit(ops::kRequantize.name, {id}, {}, wanted.quantization);
+      Attributes attributes;
+      round_once(ops::kRequantize, attributes);
+      return Builder(*this).emit(ops::kRequantize.name, {id}, attributes, wanted.quantization);
     }
     if (wanted.quantization->scales.size() != 1)
       return unsupported("its output is quantized per channel");
@@ -489,8 +492,19 @@ Result<ValueId> Importer::as_output(ValueId id, size_t index) {
                              {{"dtype", std::string(dtr::name(wanted.dtype))}});
 }
 
+// Attributes of PyTorch's arithmetic in the place of those that name TFLite's.
+void Importer::round_once(const OpDef& def, Attributes& attributes) const {
+  constexpr std::string_view kOnce = "qdq";
+  constexpr std::string_view kOfTflite[] = {"fraction_bits", "of_bytes", "one_rounding",
+                                            "truncates", "two_roundings"};
+  if (arithmetic_ != Arithmetic::kPytorch || output().scales.empty()) return;
+  for (const std::string_view name : kOfTflite) attributes.erase(name);
+  if (def.schema.attribute(kOnce) != nullptr) attributes.set(kOnce, true);
+}
+
 Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands,
                                  Attributes attributes) {
+  round_once(def, attributes);
   OpSpec spec{.def = &def,
               .operands = std::move(operands),
               .attributes = std::move(attributes),
@@ -574,12 +588,28 @@ tl::unexpected<Diagnostic> Importer::unsupported(std::string reason) const {
               place(op_->outputs.empty() ? std::string() : output().name));
 }
 
-Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file) {
+namespace {
+
+// Leaves the operators and the interface of a subset.
+void restrict_to(ModelFile& model, const OperatorSubset& subset) {
+  std::vector<OperatorInfo> operators;
+  for (const size_t index : subset.operators)
+    operators.push_back(std::move(model.operators[index]));
+  model.operators = std::move(operators);
+  model.inputs = subset.inputs;
+  model.outputs = subset.outputs;
+}
+
+}  // namespace
+
+Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file,
+                            const ReadOptions& options) {
   // The tables of the format are aligned inside the file, so that the file has to be in memory.
   const Tensor aligned =
       Tensor::copy_of(DType::kUint8, {static_cast<int64_t>(bytes.size())}, bytes);
   DTR_ASSIGN(ModelFile model, ModelFile::open(aligned.bytes(), file));
-  return Importer(model, file, false).run();
+  if (options.subset != nullptr) restrict_to(model, *options.subset);
+  return Importer(model, file, false, options.arithmetic).run();
 }
 
 namespace {

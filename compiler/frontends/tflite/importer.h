@@ -17,7 +17,8 @@ class Importer {
  public:
   // Converts tensors of `file` in place. `kept`: constants refer to the bytes of the file, which
   // the module owns; else they are copied.
-  Importer(ModelFile& file, const std::string& name, bool kept);
+  Importer(ModelFile& file, const std::string& name, bool kept,
+           Arithmetic arithmetic = Arithmetic::kTflite);
   // Imports the whole file. Errors: ids tflite-*, with the tensor or operator at fault.
   Result<Import> run() &&;
 
@@ -116,6 +117,7 @@ class Importer {
 
  private:
   Result<void> check_operators();
+  void round_once(const OpDef& def, Attributes& attributes) const;
   bool is_small(ValueId value) const;
   Result<void> add_inputs();
   Result<void> bind_open_extents();
@@ -152,6 +154,7 @@ class Importer {
 
   ModelFile& file_;
   bool kept_;
+  Arithmetic arithmetic_;
   Import import_;
   Rewriter rewriter_;
   const OperatorInfo* op_ = nullptr;

@@ -13,6 +13,25 @@
 
 namespace dtr::tflite {
 
+// How int8 operators of a file compute.
+enum class Arithmetic : uint8_t {
+  kTflite,  // as LiteRT's reference kernels
+  // As PyTorch between dequantize and quantize: every result is rounded once, a sum adds signed
+  // codes. So does Neutron IR, which ExecuTorch's NXP backend hands to its converter.
+  kPytorch,
+};
+
+// A part of the operators of a file: tensors that it reads and others make become inputs.
+struct OperatorSubset {
+  std::vector<size_t> operators;         // by index, ascending
+  std::vector<int32_t> inputs, outputs;  // tensors, in the order of the module's
+};
+
+struct ReadOptions {
+  Arithmetic arithmetic = Arithmetic::kTflite;
+  const OperatorSubset* subset = nullptr;  // null: the whole file
+};
+
 // An imported model, and the value of each tensor. Tensors of rank 4 are NHWC in the file; their
 // logical shape in the module is NCHW (weights: OIHW), and inputs and outputs of rank 4 have layout
 // channels_last. Other tensors keep their order of dimensions.
@@ -33,7 +52,8 @@ Result<Import> import_tflite(const std::string& path);
 
 // The same from memory; constants are copied, so `bytes` need not outlive the module. `file` names
 // it in messages. Errors: ids tflite-*.
-Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file);
+Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string& file,
+                            const ReadOptions& options = {});
 
 // The operators of the format, whether they are read, and what the others need that is not here
 // (empty: nobody wrote a row).
