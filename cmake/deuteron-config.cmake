@@ -49,7 +49,8 @@ target_compile_options(deuteron_device PRIVATE -ffp-contract=off -ffunction-sect
     -fdata-sections -fno-exceptions -fno-rtti -fno-threadsafe-statics)
 
 add_library(deuteron_executorch_backend STATIC EXCLUDE_FROM_ALL
-    ${deuteron_root}/device/executorch/backend.cpp)
+    ${deuteron_root}/device/executorch/backend.cpp
+    ${deuteron_root}/device/executorch/neutron_payload.cpp)
 add_library(deuteron::executorch_backend ALIAS deuteron_executorch_backend)
 target_link_libraries(deuteron_executorch_backend PUBLIC deuteron_device)
 target_compile_options(deuteron_executorch_backend PRIVATE -ffunction-sections -fdata-sections

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "device/executorch/neutron_payload.h"
 #include "device/npu/microcode.h"
 #include "device/runtime/delegate_deuteron.h"
 #include "device/runtime/program.h"
@@ -32,6 +33,8 @@ struct Opened {
   runtime::Method method;
   std::span<const std::byte> arena;  // the first planned memory
   std::atomic_flag running = {};
+  bool is_neutron = false;
+  NeutronProgram neutron;  // of a NeutronBackend
 
   // Of the run at hand.
   EventTracer* tracer = nullptr;
@@ -39,6 +42,7 @@ struct Opened {
   uint32_t instruction = 0;
   uint64_t clock = 0;      // nanoseconds, or cycles
   uint64_t npu_clock = 0;  // of the call at hand, after its last event
+  int32_t kernels = 0;     // that the NPU has run
 };
 
 void tell(const Platform& platform, const char* sentence) {
@@ -121,10 +125,21 @@ void log_event(Opened& opened, int32_t command, uint64_t start, uint64_t end, co
                                         what, std::strlen(what));
 }
 
+// As NXP's flow reads them: kernels are counted, the metadata is one byte, 0 for the profile's own
+// dump.
+void log_kernel(Opened& opened, uint64_t start, uint64_t end, uint8_t function) {
+  opened.tracer->log_profiling_delegate(nullptr, opened.kernels++, start, end, &function,
+                                        sizeof function);
+}
+
 // A wait is part of the call that waits: in the map of the program's operators it has no entry.
 void on_event(void* context, const npu::Event& event) {
   auto& opened = *static_cast<Opened*>(context);
-  if (opened.profiles && event.kind != npu::EventKind::kWait) {
+  if (opened.is_neutron && opened.profiles && event.kind == npu::EventKind::kCall) {
+    log_kernel(opened, opened.clock + nanoseconds(opened, opened.npu_clock),
+               opened.clock + nanoseconds(opened, event.end), event.opcode);
+    opened.npu_clock = event.end;
+  } else if (!opened.is_neutron && opened.profiles && event.kind != npu::EventKind::kWait) {
     const bool copies = event.kind == npu::EventKind::kCopy;
     const uint64_t start = copies ? event.start : opened.npu_clock;
     const char* kernel = npu::name(static_cast<npu::Opcode>(event.opcode));
@@ -154,7 +169,8 @@ void after(void* context, const runtime::Method& method, uint32_t instruction) {
       taken = nanoseconds(opened, opened.deuteron.report.total_cycles);
     } else {
       if (machine.kernel_time != nullptr) taken = machine.kernel_time(machine.context, instruction);
-      log_event(opened, -1, opened.clock, opened.clock + taken, method.name(instruction).data());
+      if (!opened.is_neutron)
+        log_event(opened, -1, opened.clock, opened.clock + taken, method.name(instruction).data());
     }
     opened.clock += taken;
   }
@@ -167,10 +183,12 @@ Error run(Opened& opened, EventTracer* tracer) {
   opened.tracer = tracer;
   opened.profiles = tracer != nullptr && tracer->event_tracer_profiling_level() ==
                                              EventTracerProfilingLevel::kProfileAllEvents;
+  if (opened.is_neutron && !opened.neutron.records_profile) opened.profiles = false;
   opened.captures =
-      tracer != nullptr && machine.log_captured != nullptr &&
+      tracer != nullptr && machine.log_captured != nullptr && !opened.is_neutron &&
       tracer->event_tracer_debug_level() == EventTracerDebugLogLevel::kIntermediateOutputs;
   opened.clock = 0;
+  opened.kernels = 0;
   const bool watches = opened.profiles || opened.captures;
   // A runtime that was built without event tracing, as that of ExecuTorch's wheel, passes its
   // tracer but begins no block, and the tracer ends the process at an event outside of blocks.
@@ -184,6 +202,7 @@ Error run(Opened& opened, EventTracer* tracer) {
     return Error::Internal;
   }
   if (opened.captures) machine.log_captured(machine.context, *tracer);
+  if (opened.is_neutron && opened.profiles) log_kernel(opened, opened.clock, opened.clock, 0);
   return Error::Ok;
 }
 
@@ -200,8 +219,35 @@ Error refuse(const Platform& platform, const pte::Status& status) {
   return Error::DelegateInvalidCompatibility;
 }
 
-Error open(Opened& opened, MemoryAllocator& allocator, std::span<const std::byte> payload) {
+// Takes the program out of a payload of NXP's flow. Formats and maps are copied: the payload may be
+// gone when the method runs.
+Error unwrap(Opened& opened, MemoryAllocator& allocator, std::span<const std::byte>& payload) {
+  NeutronProgram& neutron = opened.neutron;
+  if (const NeutronPayloadError error = read_neutron_payload(payload, &neutron);
+      error != NeutronPayloadError::kNone) {
+    tell(opened.platform, text(error));
+    return Error::DelegateInvalidCompatibility;
+  }
+  opened.is_neutron = true;
+  payload = neutron.program;
+  const size_t operands = neutron.formats.size();
+  const std::span<std::byte> kept = allocate(allocator, 2 * operands);
+  if (kept.data() == nullptr) return Error::MemoryAllocationFailed;
+  auto* bytes = reinterpret_cast<uint8_t*>(kept.data());
+  if (operands > 0) {
+    std::memcpy(bytes, neutron.formats.data(), operands);
+    std::memcpy(bytes + operands, neutron.map.data(), operands);
+  }
+  neutron.formats = {bytes, operands};
+  neutron.map = {bytes + operands, operands};
+  return Error::Ok;
+}
+
+Error open(Opened& opened, MemoryAllocator& allocator, Payloads payloads,
+           std::span<const std::byte> payload) {
   const Platform& platform = opened.platform;
+  if (payloads == Payloads::kNeutron)
+    if (const Error error = unwrap(opened, allocator, payload); error != Error::Ok) return error;
   if (!platform.open(platform.context, payload, &opened.machine))
     return Error::DelegateInvalidCompatibility;
   opened.machine_open = true;
@@ -242,7 +288,71 @@ Error open(Opened& opened, MemoryAllocator& allocator, std::span<const std::byte
   if (state.data() == nullptr) return Error::MemoryAllocationFailed;
   if (need.memories > 0) opened.arena = memories[0];
   status = opened.method.prepare(opened.program, name, state, {memories, need.memories});
-  return status.ok() ? Error::Ok : refuse(platform, status);
+  if (!status.ok()) return refuse(platform, status);
+  if (opened.is_neutron && (opened.method.input_count() != opened.neutron.inputs ||
+                            opened.method.output_count() != opened.neutron.outputs)) {
+    tell(platform, text(NeutronPayloadError::kDamaged));
+    return Error::DelegateInvalidCompatibility;
+  }
+  return Error::Ok;
+}
+
+// ---- arguments
+
+Error set_input(Opened& opened, size_t index, const runtime::Tensor& place) {
+  const pte::Status status = opened.method.set_input(index, {.data = place.data,
+                                                             .bytes = place.bytes(),
+                                                             .dtype = place.dtype,
+                                                             .sizes = place.shape(),
+                                                             .dim_order = place.order()});
+  if (status.ok()) return Error::Ok;
+  tell(opened.platform, sentence(status));
+  return Error::InvalidArgument;
+}
+
+// The argument of an operand of a NeutronBackend, with as many bytes as the program's own tensor;
+// false if there is none.
+bool find_argument(const Opened& opened, uint32_t operand, Span<EValue*> arguments,
+                   const runtime::Tensor* stated, runtime::Tensor* found) {
+  const size_t at = opened.neutron.argument(operand);
+  if (at >= arguments.size() || arguments[at] == nullptr || !arguments[at]->isTensor() ||
+      stated == nullptr || (stated->data == nullptr && stated->bytes() > 0))
+    return false;
+  const TensorImpl* impl = arguments[at]->payload.as_tensor.unsafeGetTensorImpl();
+  if (impl == nullptr || impl->dim() < 0 || impl->dim() > static_cast<ptrdiff_t>(kMaxRank))
+    return false;
+  *found = seen(arguments[at]->payload.as_tensor);
+  return found->dtype == stated->dtype && found->bytes() == stated->bytes() && is_order(*found) &&
+         (found->data != nullptr || found->bytes() == 0);
+}
+
+Error execute_neutron(Opened& opened, EventTracer* tracer, Span<EValue*> arguments) {
+  constexpr const char* kOtherTensor =
+      "an argument of NeutronBackend has not the size, type or dimension order that its payload "
+      "states";
+  runtime::Method& method = opened.method;
+  const NeutronProgram& neutron = opened.neutron;
+  runtime::Tensor given;
+  for (uint32_t i = 0; i < neutron.inputs; ++i) {
+    const runtime::Tensor* place = method.input_tensor(i);
+    if (!find_argument(opened, i, arguments, place, &given) ||
+        !gather(given, neutron.channels_last(i), place->data)) {
+      tell(opened.platform, kOtherTensor);
+      return Error::InvalidArgument;
+    }
+    if (const Error error = set_input(opened, i, *place); error != Error::Ok) return error;
+  }
+  if (const Error error = run(opened, tracer); error != Error::Ok) return error;
+  for (uint32_t i = 0; i < neutron.outputs; ++i) {
+    const uint32_t operand = neutron.inputs + i;
+    const runtime::Tensor* place = method.output_tensor(i);
+    if (!find_argument(opened, operand, arguments, place, &given) ||
+        !scatter(place->data, neutron.channels_last(operand), given)) {
+      tell(opened.platform, kOtherTensor);
+      return Error::InvalidArgument;
+    }
+  }
+  return Error::Ok;
 }
 
 }  // namespace
@@ -260,7 +370,7 @@ Result<DelegateHandle*> DeuteronBackend::init(BackendInitContext& context,
   void* memory = allocator->allocate(sizeof(Opened), alignof(Opened));
   if (memory == nullptr) return Error::MemoryAllocationFailed;
   auto* opened = new (memory) Opened(platform_);
-  const Error error = open(*opened, *allocator, payload);
+  const Error error = open(*opened, *allocator, payloads_, payload);
   if (error != Error::Ok) {
     opened->~Opened();
     return error;
@@ -274,7 +384,7 @@ Error DeuteronBackend::execute(BackendExecutionContext& context, DelegateHandle*
   auto& opened = *static_cast<Opened*>(handle);
   runtime::Method& method = opened.method;
   const size_t inputs = method.input_count(), outputs = method.output_count();
-  if (arguments.size() != inputs + outputs) {
+  if (!opened.is_neutron && arguments.size() != inputs + outputs) {
     tell(platform_, "the delegate has another number of inputs and outputs than its program");
     return Error::InvalidArgument;
   }
@@ -286,6 +396,7 @@ Error DeuteronBackend::execute(BackendExecutionContext& context, DelegateHandle*
     std::atomic_flag& flag;
     ~Done() { flag.clear(std::memory_order_release); }
   } const done{opened.running};
+  if (opened.is_neutron) return execute_neutron(opened, context.event_tracer(), arguments);
   for (size_t i = 0; i < inputs + outputs; ++i) {
     const bool input = i < inputs;
     if (fits(arguments[i], input ? method.input_tensor(i) : method.output_tensor(i - inputs)))
@@ -297,15 +408,7 @@ Error DeuteronBackend::execute(BackendExecutionContext& context, DelegateHandle*
   for (size_t i = 0; i < inputs; ++i) {
     const runtime::Tensor& place = *method.input_tensor(i);
     copy(seen(arguments[i]->payload.as_tensor), place);
-    const pte::Status status = method.set_input(i, {.data = place.data,
-                                                    .bytes = place.bytes(),
-                                                    .dtype = place.dtype,
-                                                    .sizes = place.shape(),
-                                                    .dim_order = place.order()});
-    if (!status.ok()) {
-      tell(platform_, sentence(status));
-      return Error::InvalidArgument;
-    }
+    if (const Error error = set_input(opened, i, place); error != Error::Ok) return error;
   }
   const Error error = run(opened, context.event_tracer());
   if (error != Error::Ok) return error;

@@ -1,6 +1,7 @@
 // `DeuteronBackend` for ExecuTorch's runtime: a delegate's payload is a whole program of Deuteron
 // (.pte), which our runtime loads, prepares in memory of the method's allocator, and runs. The
-// machine with the NPU, simulated or real, comes from the caller. Freestanding.
+// machine with the NPU, simulated or real, comes from the caller. As `NeutronBackend` it takes
+// payloads of ExecuTorch's NXP flow that hold such a program (neutron_payload.h). Freestanding.
 //
 //   static executorch::DeuteronBackend backend(platform);  // for as long as the process runs
 //   executorch::runtime::register_backend({backend.kName, &backend});
@@ -56,11 +57,17 @@ constexpr int32_t event_id(uint32_t instruction, int32_t command) {
   return static_cast<int32_t>(instruction << 20 | static_cast<uint32_t>(command + 1));
 }
 
+// What the payloads of a backend are.
+enum class Payloads : uint8_t { kPrograms, kNeutron };
+
 class DeuteronBackend final : public BackendInterface {
  public:
   static constexpr const char* kName = "DeuteronBackend";
+  static constexpr const char* kNeutronName = "NeutronBackend";  // with Payloads::kNeutron
   // `platform` must outlive the backend.
-  explicit constexpr DeuteronBackend(const Platform& platform) : platform_(platform) {}
+  explicit constexpr DeuteronBackend(const Platform& platform,
+                                     Payloads payloads = Payloads::kPrograms)
+      : platform_(platform), payloads_(payloads) {}
 
   static void operator delete(void*) {}  // a registry keeps its address for ever
 
@@ -69,7 +76,8 @@ class DeuteronBackend final : public BackendInterface {
   // machine), MemoryAllocationFailed.
   Result<DelegateHandle*> init(BackendInitContext& context, FreeableBuffer* processed,
                                ArrayRef<CompileSpec> specs) const override;
-  // Arguments: the program's inputs, then its outputs, in any order of dimensions. Errors:
+  // Arguments: the program's inputs, then its outputs, in any order of dimensions; of a
+  // NeutronBackend those that its payload names, in the order that it states. Errors:
   // InvalidArgument (number, type or shape of the arguments), InvalidState (the same delegate runs
   // in another thread), Internal (the run failed). Not for two threads at a time.
   Error execute(BackendExecutionContext& context, DelegateHandle* handle,
@@ -78,6 +86,7 @@ class DeuteronBackend final : public BackendInterface {
 
  private:
   const Platform& platform_;
+  Payloads payloads_;
 };
 
 }  // namespace dtr::executorch

@@ -166,8 +166,10 @@ const et::Platform& simulated_platform() {
   return platform;
 }
 
-size_t register_with_executorch(const std::string& folder, et::BackendInterface& backend) {
-  static std::set<et::RegisterBackend> done;
+size_t register_with_executorch(const std::string& folder, const char* name,
+                                et::BackendInterface& backend) {
+  static std::map<std::string, std::set<et::RegisterBackend>> all;
+  std::set<et::RegisterBackend>& done = all[name];
   std::vector<std::string> files;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* list) {
@@ -184,8 +186,7 @@ size_t register_with_executorch(const std::string& folder, et::BackendInterface&
       emit_log = reinterpret_cast<EmitLog>(emit);
     if (void* symbol = own_symbol(library, file.c_str(), et::kRegisterBackend)) {
       const auto enter = reinterpret_cast<et::RegisterBackend>(symbol);
-      if (!done.contains(enter) && enter({et::DeuteronBackend::kName, &backend}) == et::Error::Ok)
-        done.insert(enter);
+      if (!done.contains(enter) && enter({name, &backend}) == et::Error::Ok) done.insert(enter);
     }
     dlclose(library);
   }

@@ -13,9 +13,11 @@ namespace dtr {
 // go to ExecuTorch's log.
 const executorch::Platform& simulated_platform();
 
-// Registers the backend with each library of ExecuTorch in `folder` that is loaded now and has a
-// registry, once. Returns how many registries have it. Which of them answers depends on the order
-// in which the libraries were loaded.
-size_t register_with_executorch(const std::string& folder, executorch::BackendInterface& backend);
+// Registers the backend under its name (a literal) with each library of ExecuTorch in `folder` that
+// is loaded now and has a registry, once. Returns how many registries have it; a registry that has
+// another backend of that name is left as it is. Which of them answers depends on the order in
+// which the libraries were loaded.
+size_t register_with_executorch(const std::string& folder, const char* name,
+                                executorch::BackendInterface& backend);
 
 }  // namespace dtr

@@ -80,6 +80,7 @@ class QemuSession final : public Session {
   }
 
   const Graph& signature() const override { return host_->signature(); }
+  Type output_type(size_t index) const override { return host_->output_type(index); }
   const PteFile& pte_file() const override { return host_->pte_file(); }
   std::span<const PtdFile> tensor_files() const override { return host_->tensor_files(); }
 

@@ -22,6 +22,7 @@
 #include "device/runtime/environment.h"
 #include "device/runtime/method.h"
 #include "device/runtime/profiler.h"
+#include "host/session/neutron_delegate.h"
 #include "host/simulator/host_simulator.h"
 
 namespace dtr {
@@ -64,18 +65,22 @@ class HostSession final : public Session {
       : pte_file_(std::move(pte_file)),
         target_(target),
         tensor_files_(std::move(tensor_files)),
-        simulator_(npu_of(target), kernel_set) {
+        simulator_(npu_of(target), kernel_set),
+        neutron_(pte_file_.path(), context_.report, &HostSession::on_event, this) {
     for (const PtdFile& file : tensor_files_) opened_.push_back(file.file());
   }
 
-  Result<void> start() {
+  // `in_payload`: the program is that of a payload of NeutronBackend, and may have none itself.
+  Result<void> start(bool in_payload) {
     context_.driver = simulator_.driver();
     context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
+    delegates_[1] = neutron_.entry();
     runtime::Profiler starts(starts_, {[](void*) { return nanoseconds(); }});
     const size_t load = starts.start(npu::ProfileEvent::kLoad);
-    DTR_TRY(load_program(pte_file_, delegates_, opened_, &program_));
+    DTR_TRY(load_program(pte_file_, std::span(delegates_).first(in_payload ? 1 : 2), opened_,
+                         &program_));
     starts.stop(load);
     const std::string_view method = program_.method_name(0);
     runtime::Method::Requirements need;
@@ -95,6 +100,7 @@ class HostSession final : public Session {
   }
 
   const Graph& signature() const override { return signature_; }
+  Type output_type(size_t index) const override { return type_of(*method_.output_tensor(index)); }
   const PteFile& pte_file() const override { return pte_file_; }
   std::span<const PtdFile> tensor_files() const override { return tensor_files_; }
 
@@ -143,6 +149,8 @@ class HostSession final : public Session {
   // Converts a status of the runtime to a diagnostic.
   Result<void> check(const pte::Status& status) {
     if (status.ok()) return {};
+    if (std::optional<Diagnostic> of_delegate = neutron_.take_error())
+      return tl::unexpected(*std::move(of_delegate));
     Diagnostic diagnostic = to_diagnostic(status, pte_file_.path());
     if (context_.report.status != npu::Status::kOk)
       diagnostic.reason += fmt::format(" (command {})", std::exchange(context_.report, {}).command);
@@ -279,7 +287,7 @@ class HostSession final : public Session {
   static void on_event(void* context, const npu::Event& event) {
     auto* self = static_cast<HostSession*>(context);
     if (self->profiler_) runtime::Profiler::on_npu_event(&*self->profiler_, event);
-    if (self->hooks_->after_event)
+    if (self->hooks_->after_event && !self->arenas_.empty())
       self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
   }
 
@@ -289,7 +297,8 @@ class HostSession final : public Session {
   std::vector<pte::TensorFile> opened_;
   simulator::HostSimulator simulator_;
   runtime::DeuteronContext context_;
-  runtime::Delegate delegates_[1];
+  NeutronDelegate neutron_;
+  runtime::Delegate delegates_[2];
   Arena state_;
   std::vector<Arena> arenas_;
   std::vector<std::span<std::byte>> memories_;  // the arenas
@@ -313,11 +322,12 @@ class HostSession final : public Session {
 namespace {
 
 Result<std::unique_ptr<Session>> start(PteFile pte_file, const simulator::KernelSet& kernel_set,
-                                       std::vector<PtdFile> tensor_files = {}) {
+                                       std::vector<PtdFile> tensor_files = {},
+                                       bool in_payload = false) {
   DTR_ASSIGN(const TargetDescription* target, target_of(pte_file));
   auto session = std::make_unique<HostSession>(std::move(pte_file), target, kernel_set,
                                                std::move(tensor_files));
-  DTR_TRY(session->start());
+  DTR_TRY(session->start(in_payload));
   return session;
 }
 
@@ -378,6 +388,12 @@ Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes,
     opened.push_back(std::move(held));
   }
   return start(std::move(pte_file), kernel_set, std::move(opened));
+}
+
+Result<std::unique_ptr<Session>> load_payload(std::span<const std::byte> program,
+                                              const std::string& file) {
+  DTR_ASSIGN(PteFile pte_file, PteFile::parse(program, file));
+  return start(std::move(pte_file), simulator::best_kernel_set(), {}, true);
 }
 
 }  // namespace dtr

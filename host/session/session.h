@@ -74,6 +74,8 @@ class Session {
 
   // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.
   virtual const Graph& signature() const = 0;
+  // The type of an output, with the layout that it has in the program's memory.
+  virtual Type output_type(size_t index) const = 0;
   virtual const PteFile& pte_file() const = 0;
   virtual std::span<const PtdFile> tensor_files() const = 0;
   // Runs the program once. `inputs` match the signature's inputs, contiguous in logical order. Adds

@@ -21,6 +21,7 @@ namespace et = executorch;
 // frames above are compiled without exceptions.
 class GuardedBackend final : public et::BackendInterface {
  public:
+  explicit GuardedBackend(et::Payloads payloads) : backend_(simulated_platform(), payloads) {}
   bool is_available() const override { return true; }
   et::Result<et::DelegateHandle*> init(et::BackendInitContext& context,
                                        et::FreeableBuffer* processed,
@@ -45,7 +46,7 @@ class GuardedBackend final : public et::BackendInterface {
 
  private:
   static void tell(const std::exception& error) { simulated_platform().log(nullptr, error.what()); }
-  et::DeuteronBackend backend_{simulated_platform()};
+  et::DeuteronBackend backend_;
 };
 
 struct PartitionOptions {
@@ -139,10 +140,14 @@ nb::tuple annotate(nb::handle model, const nb::dict& options) {
 }  // namespace
 
 void bind_executorch(nb::module_& module) {
+  // Backends are never destroyed: ExecuTorch keeps their addresses.
   module.def("executorch_register", [](const std::string& folder) {
-    // Never destroyed: ExecuTorch keeps its address.
-    static auto* const backend = new GuardedBackend;
-    return register_with_executorch(folder, *backend);
+    static auto* const backend = new GuardedBackend(et::Payloads::kPrograms);
+    return register_with_executorch(folder, et::DeuteronBackend::kName, *backend);
+  });
+  module.def("executorch_register_neutron", [](const std::string& folder) {
+    static auto* const backend = new GuardedBackend(et::Payloads::kNeutron);
+    return register_with_executorch(folder, et::DeuteronBackend::kNeutronName, *backend);
   });
   module.def("executorch_place", &place_nodes, nb::arg("model"), nb::arg("options"));
   module.def("executorch_annotate", &annotate, nb::arg("model"), nb::arg("options"));
