@@ -83,7 +83,7 @@ ROOMS = {
         " host/session"
     ),
     "host/accuracy": "device/numerics device/pte compiler/* host/profiler host/session",
-    "host/commands": "device/pte compiler/* host/*",
+    "host/commands": "device/executorch device/pte compiler/* host/*",
 }
 WINGS = ("device", "compiler", "host")
 FREE = ("tools", "test", "bench", "python")  # see everything; no room sees them

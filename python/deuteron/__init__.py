@@ -14,9 +14,11 @@ import atexit
 from . import _deuteron
 from ._commands import (
     Comparison,
+    Converted,
     QatPrepared,
     compare,
     compile,
+    convert,
     eval,
     explain,
     explore,
@@ -37,6 +39,7 @@ from ._results import InputSpec, Layer, Memory, Placement, Profile, RunResult, V
 __version__: str = _deuteron.version
 __all__ = [
     "Comparison",
+    "Converted",
     "DeuteronWarning",
     "Error",
     "InputSpec",
@@ -52,6 +55,7 @@ __all__ = [
     "__version__",
     "compare",
     "compile",
+    "convert",
     "eval",
     "explain",
     "explore",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import _deuteron
@@ -29,9 +30,11 @@ from ._results import Profile, RunResult, Verification, check_choice
 
 __all__ = [
     "Comparison",
+    "Converted",
     "QatPrepared",
     "compare",
     "compile",
+    "convert",
     "eval",
     "explain",
     "firmware",
@@ -466,6 +469,51 @@ def qat_prepare(
     if output is not None:
         prepared.save(output)
     return prepared
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A model with NeutronGraph operators, the bytes of a .tflite.
+
+    operators: of the model. converted: of them, those in NeutronGraph operators, of which there are
+    ``graphs``. kernel_selection: C source, the table of the kernels that the model calls. log: what
+    was read and made.
+    """
+
+    model: bytes
+    log: str
+    kernel_selection: str
+    operators: int
+    converted: int
+    graphs: int
+
+
+def convert(
+    model: Any,
+    output: Path | None = None,
+    *,
+    target: str = "imxrt700",
+    fetch_constants_to_sram: bool = False,
+    profile: bool = False,
+    kernel_selection: Path | None = None,
+) -> Converted:
+    """Makes NeutronGraph operators of Neutron IR, as NXP's converter does.
+
+    model: the path or bytes of a .tflite. Its int8 operators compute as PyTorch's, with one
+    rounding. fetch_constants_to_sram: leave constants in flash, and copy them while the model runs.
+    profile: payloads whose runs record an event for each kernel. kernel_selection: a file for the
+    table of kernels.
+    """
+    made = Converted(
+        *_deuteron.convert(
+            model_source(model), target, bool(fetch_constants_to_sram), bool(profile)
+        )
+    )
+    if output is not None:
+        _deuteron.write(path_of(output), made.model)
+    if kernel_selection is not None:
+        _deuteron.write(path_of(kernel_selection), made.kernel_selection.encode())
+    return made
 
 
 def firmware(

@@ -11,9 +11,11 @@
 #include "compiler/support/output_file.h"
 #include "host/accuracy/compare_outputs.h"
 #include "host/commands/compile_options.h"
+#include "host/commands/convert.h"
 #include "host/commands/describe.h"
 #include "host/commands/evaluate.h"
 #include "host/commands/explore.h"
+#include "host/commands/run_dataset.h"
 #include "python/src/convert.h"
 #include "python/src/program.h"
 #include "python/src/work.h"
@@ -317,6 +319,21 @@ void translate(const std::exception_ptr& failure, void* payload) {
   }
 }
 
+// (model, log, kernel selection, operators, converted, graphs)
+nb::tuple convert(nb::handle model, const std::string& target, bool fetch_constants_to_sram,
+                  bool profile) {
+  const Source source(model);
+  const ConvertOptions options{
+      .target = target, .fetch_constants_to_sram = fetch_constants_to_sram, .profile = profile};
+  const ConvertedModel made = work([&](Work&) {
+    if (source.buffer) return take(convert_model(source.bytes(), source.name, options));
+    const FileContents file = take(FileContents::read(source.name));
+    return take(convert_model(file.bytes(), source.name, options));
+  });
+  return nb::make_tuple(to_bytes(made.tflite), made.log, made.kernel_selection, made.operators,
+                        made.converted, made.graphs);
+}
+
 }  // namespace
 
 void bind_commands(nb::module_& module) {
@@ -333,6 +350,20 @@ void bind_commands(nb::module_& module) {
              nb::arg("data"), nb::arg("samples"), nb::arg("rules"));
   module.def("qat_prepare", &prepare, nb::arg("model"), nb::arg("target"), nb::arg("loader").none(),
              nb::arg("data"), nb::arg("threads"));
+  module.def("convert", &convert, nb::arg("model"), nb::arg("target"),
+             nb::arg("fetch_constants_to_sram"), nb::arg("profile"));
+  module.def("kernel_table", &kernel_table, nb::arg("names"));
+  module.def(
+      "run_dataset",
+      [](const std::string& model, const std::string& dataset,
+         const std::vector<std::string>& inputs, const std::string& output, nb::handle say) {
+        return work([&](Work& running) {
+          return take(run_dataset({model, dataset, inputs, output}, [&](std::string_view line) {
+            running.post([say, copied = std::string(line)] { say(copied); });
+          }));
+        });
+      },
+      nb::arg("model"), nb::arg("dataset"), nb::arg("inputs"), nb::arg("output"), nb::arg("say"));
   module.def("inspect", [](const std::string& path) {
     return work([&](Work&) { return take(describe_file(path)); });
   });

@@ -60,13 +60,17 @@ def test_every_option_of_the_command_is_an_argument(command):
         "explore": deuteron.explore,
         "eval": deuteron.eval,
         "verify": deuteron.verify,
+        "convert": deuteron.convert,
     }
     named = {"calibrate": "calibration", "no_check": "check", "no_debug_map": "debug_map"}
     for verb, function in {"compile": deuteron.compile, **verbs}.items():
         arguments = inspect.signature(function).parameters
         for option in re.findall(r"^  (?:-\w,)?--([a-z-]+)", command(verb, "--help"), re.MULTILINE):
             name = option.replace("-", "_")
-            if name in ("help", "diagnostics", "version", "tensors"):
+            if name in ("help", "diagnostics", "version", "tensors") or (verb, name) == (
+                "convert",
+                "verbose",
+            ):
                 continue
             assert named.get(name, name) in arguments, f"{verb} --{option}"
 
