@@ -28,6 +28,67 @@ using tflite::fb::TensorType;
 
 constexpr size_t kMostRefusals = 256;  // after which no further operator is tried
 
+// ---- models that compute nothing
+
+bool same_quantization(const tflite::TensorInfo& a, const tflite::TensorInfo& b) {
+  return a.shape == b.shape && a.type == b.type && a.scales == b.scales &&
+         a.zero_points == b.zero_points;
+}
+
+// Whether every element of an int8 constant is zero.
+bool is_zero(const tflite::TensorInfo& of) {
+  if (!of.constant() || of.type != TensorType::INT8 || of.scales.size() != 1) return false;
+  return std::ranges::all_of(of.data, [&](std::byte code) {
+    return static_cast<int8_t>(std::to_integer<uint8_t>(code)) == of.zero_points[0];
+  });
+}
+
+// The operand that an addition of zeros returns as it is; −1: none.
+int32_t returned_operand(const tflite::ModelFile& file, const tflite::OperatorInfo& op) {
+  namespace fb = tflite::fb;
+  const bool adds = op.code == fb::BuiltinOperator::ADD;
+  if ((!adds && op.code != fb::BuiltinOperator::SUB) || op.inputs.size() != 2 ||
+      op.outputs.size() != 1)
+    return -1;
+  const auto* add = file.options<fb::AddOptions>(op, fb::OptionsType::AddOptions);
+  const auto* sub = file.options<fb::SubOptions>(op, fb::OptionsType::SubOptions);
+  constexpr auto kNone = fb::ActivationFunctionType::NONE;
+  if ((add != nullptr && add->fused_activation_function() != kNone) ||
+      (sub != nullptr && sub->fused_activation_function() != kNone))
+    return -1;
+  const auto tensor = [&](int32_t index) -> const tflite::TensorInfo& {
+    return file.tensors[static_cast<size_t>(index)];
+  };
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const int32_t x = op.inputs[side], zeros = op.inputs[1 - side];
+    if (x < 0 || zeros < 0 || op.outputs[0] < 0 || (side == 1 && !adds)) continue;
+    if (!tensor(x).constant() && is_zero(tensor(zeros)) &&
+        same_quantization(tensor(x), tensor(op.outputs[0])))
+      return x;
+  }
+  return -1;
+}
+
+// The model's input that each output is, if all operators add zeros.
+std::optional<std::vector<size_t>> neutral_inputs(const tflite::ModelFile& file) {
+  std::map<int32_t, size_t> input_of;  // by tensor
+  for (size_t i = 0; i < file.inputs.size(); ++i) input_of.emplace(file.inputs[i], i);
+  for (const tflite::OperatorInfo& op : file.operators) {
+    const auto from = input_of.find(returned_operand(file, op));
+    if (from == input_of.end()) return std::nullopt;
+    input_of.emplace(op.outputs[0], from->second);
+  }
+  std::vector<size_t> inputs;
+  for (const int32_t output : file.outputs) {
+    const auto from = input_of.find(output);
+    if (from == input_of.end()) return std::nullopt;
+    inputs.push_back(from->second);
+  }
+  return inputs;
+}
+
+// ---- other models
+
 class Converter {
  public:
   Converter(std::span<const std::byte> bytes, tflite::ModelFile file, std::string name,
@@ -53,20 +114,20 @@ class Converter {
       made.kernel_selection = kernel_selection({});
       return made;
     }
+    if (const std::optional<std::vector<size_t>> inputs = neutral_inputs(file_)) {
+      made.tflite = write_identity(file_, *inputs);
+      made.log = conversion_log(file_, {}, options_.target);
+      made.kernel_selection = kernel_selection({});
+      return made;
+    }
     const GraphPlan plan = plan_graphs(file_, converts_);
     std::map<size_t, std::vector<size_t>> by_level;
     for (size_t i = 0; i < converts_.size(); ++i)
       if (converts_[i]) by_level[plan.level[i]].push_back(i);
     std::vector<NeutronGraph> graphs;
     for (const auto& [level, operators] : by_level) DTR_TRY(compile(operators, graphs));
-    if (identity_ && made.converted == file_.operators.size()) {
-      made.tflite = write_identity(file_, *identity_);
-      graphs.clear();
-    }
     made.graphs = graphs.size();
-    if (made.tflite.empty()) {
-      DTR_ASSIGN(made.tflite, write_model(bytes_, file_, plan, graphs, name_));
-    }
+    DTR_ASSIGN(made.tflite, write_model(bytes_, file_, plan, graphs, name_));
     made.log = conversion_log(file_, graphs, options_.target);
     made.kernel_selection = kernel_selection(graphs);
     return made;
@@ -206,20 +267,11 @@ class Converter {
             bytes_, name_, {.arithmetic = tflite::Arithmetic::kPytorch, .subset = &graph.subset}));
     const std::vector<size_t> by_source = operators_of_sources(import.module, operators);
     DTR_ASSIGN(const Compilation compiled, compile_model(std::move(import.module), settings_));
-    find_identity(compiled.module.forward());
     DTR_ASSIGN(const PteFile program, PteFile::parse(compiled.pte(), name_, false));
     add_steps(program, by_source, graph);
     pack(compiled.pte(), scratch_of(program), graph);
     graphs.push_back(std::move(graph));
     return {};
-  }
-
-  void find_identity(const Graph& graph) {
-    if (graph.op_count() != 0) return;
-    identity_.emplace();
-    for (const ValueId output : graph.outputs())
-      identity_->push_back(
-          static_cast<size_t>(std::ranges::find(graph.inputs(), output) - graph.inputs().begin()));
   }
 
   static void add_steps(const PteFile& program, const std::vector<size_t>& by_source,
@@ -278,8 +330,7 @@ class Converter {
   std::string name_;
   const ConvertOptions& options_;
   CompileSettings settings_;
-  std::vector<bool> converts_;                   // by operator
-  std::optional<std::vector<size_t>> identity_;  // of the last part: the input of each output
+  std::vector<bool> converts_;  // by operator
 };
 
 }  // namespace

@@ -35,9 +35,9 @@ struct ConvertedModel {
 
 // Converts the .tflite in `model`, which `name` names in messages. int8 operators compute as
 // PyTorch does (tflite::Arithmetic::kPytorch). What the NPU does not run stays as it is; a model
-// without any such operator is the result, byte by byte. A model whose results are its inputs has
-// no operator left. Errors: kModelUnknown (no .tflite), kTfliteInvalid, kTargetUnknown,
-// kOptionNeedsNpu, those of compile_model.
+// without any such operator is the result, byte by byte. A model that only adds zeros has no
+// operator left; one that only moves data may have a graph without commands. Errors: kModelUnknown
+// (no .tflite), kTfliteInvalid, kTargetUnknown, kOptionNeedsNpu, those of compile_model.
 Result<ConvertedModel> convert_model(std::span<const std::byte> model, const std::string& name,
                                      const ConvertOptions& options);
 
