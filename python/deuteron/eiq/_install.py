@@ -63,9 +63,11 @@ def _foreign() -> str:
         for found in importlib.metadata.distributions(name=name):
             if MARK not in (found.read_text("METADATA") or ""):
                 return f"the distribution {name} {found.version}"
-    spec = importlib.machinery.PathFinder.find_spec(PACKAGE)
-    if spec is not None and not _is_ours(Path(spec.origin or "")):
-        return str(spec.origin or next(iter(spec.submodule_search_locations or ()), PACKAGE))
+    # Wherever imports look, not only at the first place that has the name.
+    for folder in dict.fromkeys([str(_site()), *sys.path]):
+        spec = importlib.machinery.PathFinder.find_spec(PACKAGE, [folder])
+        if spec is not None and not _is_ours(Path(spec.origin or "")):
+            return str(spec.origin or Path(folder) / PACKAGE)
     for name in _PROGRAMS:
         path = _programs() / name
         if path.exists() and not _is_ours(path):
