@@ -105,7 +105,7 @@ class PlanVerifier {
     return Error::kOk;
   }
 
-  Error check_tensor(const Tensor& tensor) {
+  Error check_tensor(const Tensor& tensor) const {
     const size_t element = byte_size(static_cast<dtr::ScalarType>(tensor.scalar_type()));
     const auto& sizes = list<int32_t>(&tensor, Tensor::VT_SIZES);
     const auto& order = list<uint8_t>(&tensor, Tensor::VT_DIM_ORDER);
@@ -133,14 +133,10 @@ class PlanVerifier {
     const bool external = is_external(tensor);
     const uint32_t constant = word(&tensor, Tensor::VT_DATA_BUFFER_IDX);
     if (planned != nullptr) {
-      if (external) return Error::kUnsupported;
-      if (!planned_fits(*planned, static_cast<uint32_t>(bytes), element)) return Error::kMalformed;
-      if (constant == 0) return Error::kOk;
-      // One with data is a state with an initial value.
-      const std::span<const std::byte> data = file_.initial_state(tensor);
-      const auto needed = static_cast<uint32_t>(bytes);
-      return malformed_unless(data.data() != nullptr && needed <= data.size() &&
-                              spend(needed / 16));
+      // One with data is a state: reset_states checks its initial value.
+      return external
+                 ? Error::kUnsupported
+                 : malformed_unless(planned_fits(*planned, static_cast<uint32_t>(bytes), element));
     }
     if (external)
       return malformed_unless(tensor.extra_tensor_info()->fully_qualified_name() != nullptr);

@@ -14,6 +14,8 @@
 // offset is
 //   a multiple of the element's size. Memories begin on 16 bytes. Tensors of one memory may overlap
 //   in any way: a kernel whose scratch must not be its output checks that.
+// * Planned and constant: a state, whose initial value is checked when a method is prepared
+//   (device/runtime/states.cpp).
 // * Constant: all bytes lie in its segment or buffer, at a multiple of the element's size.
 // * One that an instruction names, itself or in a list, has memory: in the program, in a tensor
 // file,

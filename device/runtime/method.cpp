@@ -121,7 +121,7 @@ Status Method::prepare(const Program& program, std::string_view name, std::span<
     status =
         prepare_delegates(state.data() + static_cast<size_t>(state_bytes - counts.delegate_bytes));
   }
-  if (status.ok()) status = reset();
+  if (status.ok() && program.states() != nullptr) status = program.states()(*this);
   if (!status.ok()) release();
   return status;
 }
@@ -167,12 +167,12 @@ void Method::read_values(std::span<const std::span<std::byte>> memories) {
         value.tensor.dim_order = pte::list<uint8_t>(&tensor, pte::Tensor::VT_DIM_ORDER).data();
         if (const pte::AllocationDetails* at = tensor.allocation_info()) {
           value.tensor.data = memories[at->memory_id() - 1].data() + at->memory_offset_low();
+          value.tensor.writable = true;
         } else {
           // Constants are read in place; no kernel writes to an input.
           value.tensor.data = const_cast<std::byte*>(program_->constant(tensor));
+          value.tensor.writable = value.tensor.data == nullptr;
         }
-        value.tensor.writable = tensor.allocation_info() != nullptr ||
-                                (tensor.data_buffer_idx() == 0 && !pte::is_external(tensor));
         break;
       }
       case pte::KernelTypes::IntList: {
@@ -230,51 +230,6 @@ void Method::release() {
       last.delegate->release(last.delegate->context, last.state);
   }
   plan_ = nullptr;
-}
-
-namespace {
-
-// An in-place operator, such as aten::copy_ and aten::index_put_: it writes to its first argument.
-bool is_in_place(const pte::ExecutionPlan& plan, const pte::Instruction& instruction) {
-  return instruction.instr_args_type() == pte::InstructionArguments::KernelCall &&
-         operator_name(plan, pte::callee(instruction)).name.ends_with('_');
-}
-
-}  // namespace
-
-bool Method::has_states() const {
-  if (plan_ == nullptr) return false;
-  for (const pte::Instruction* instruction : instructions(*plan_)) {
-    if (is_in_place(*plan_, *instruction)) return true;
-  }
-  return false;
-}
-
-// A program does not name its states, but in-place operators write all of them. Each memory that
-// holds one is cleared once: a program may have many states, or say that it has.
-Status Method::reset() {
-  if (plan_ == nullptr) return {Error::kNotPrepared};
-  const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
-  uint64_t cleared = 0;  // by number of the memory
-  for (const pte::Instruction* instruction : instructions(*plan_)) {
-    if (!is_in_place(*plan_, *instruction) || pte::arguments(*instruction).size() == 0) continue;
-    const Value& value = values_[pte::arguments(*instruction).Get(0)];
-    if (value.kind != ValueKind::kTensor) continue;
-    const pte::AllocationDetails* at = stored(value).allocation_info();
-    if (at == nullptr || at->memory_id() >= 64 || (cleared >> at->memory_id() & 1) != 0) continue;
-    cleared |= uint64_t{1} << at->memory_id();
-    if (const auto bytes = static_cast<size_t>(sizes.Get(at->memory_id())); bytes > 0)
-      std::memset(value.tensor.data - at->memory_offset_low(), 0, bytes);
-  }
-  const Values& all = values_of(*plan_);
-  for (uint32_t i = 0; i < all.size(); ++i) {
-    if (values_[i].kind != ValueKind::kTensor) continue;
-    const pte::Tensor& tensor = stored(values_[i]);
-    if (tensor.allocation_info() == nullptr || tensor.data_buffer_idx() == 0) continue;
-    if (const size_t bytes = values_[i].tensor.bytes(); bytes > 0)
-      std::memcpy(values_[i].tensor.data, program_->file().initial_state(tensor).data(), bytes);
-  }
-  return {};
 }
 
 size_t Method::input_count() const { return io_count(false); }

@@ -93,9 +93,10 @@ class Method {
   Status prepare(const Program& program, std::string_view name, std::span<std::byte> state,
                  std::span<const std::span<std::byte>> memories);
   // Sets the program's states (buffers that it keeps between runs, ExecuTorch's mutable buffers) to
-  // their initial values: those of the program, else zeros. `prepare` does it too. What else is in
-  // a memory with states is lost: set inputs behind it. Without states nothing changes. Error:
-  // kNotPrepared.
+  // their initial values: those of the program, else zeros. `prepare` does it too, unless
+  // LoadOptions::states was null. What else is in a memory with states is lost: set inputs behind
+  // it. Without states nothing changes. Errors: kNotPrepared; kMalformed, if the initial value of
+  // value `index` is not in the program.
   Status reset();
   // Whether the program keeps anything between runs. Memories with states must not be shared.
   bool has_states() const;
@@ -133,6 +134,8 @@ class Method {
   Status run(const Observer* observer = nullptr);
 
  private:
+  friend Status reset_states(Method& method);
+  void clear_states();
   static Counts count(const Program& program, const pte::ExecutionPlan& plan);
   Status check_memories(std::span<std::byte> state, uint64_t state_bytes,
                         std::span<const std::span<std::byte>> memories) const;

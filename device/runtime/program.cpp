@@ -23,6 +23,7 @@ Status Program::load(std::span<const std::byte> bytes, const LoadOptions& option
   program->kernels_ = options.kernels;
   program->delegates_ = options.delegates;
   program->tensor_files_ = options.tensor_files;
+  program->states_ = options.states;
   Status status = pte::VerifiedFile::open(bytes, options.checksum, &program->file_);
   if (status.ok()) status = program->check(options);
   if (!status.ok()) program->file_ = {};

@@ -16,6 +16,10 @@
 
 namespace dtr::runtime {
 
+class Method;
+// Sets the states of a prepared method to their initial values: Method::reset.
+Status reset_states(Method& method);
+
 struct LoadOptions {
   KernelTable kernels = {};
   DelegateTable delegates = {};
@@ -24,6 +28,9 @@ struct LoadOptions {
   // Verifies the checksum, which reads the whole file. Null: it is not verified, and its code is
   // not linked.
   pte::VerifiedFile::ChecksumFunction checksum = crc32_with_hole;
+  // Gives states their initial values when a method is prepared. Null, for programs that keep no
+  // states between runs: its code is not linked.
+  Status (*states)(Method& method) = reset_states;
   // Called for every missing kernel (kMissingKernel: name and overload, which may be empty),
   // delegate (kMissingDelegate: id) and constant (kMissingData: name).
   void (*on_missing)(void* context, Error what, std::string_view name,
@@ -58,6 +65,8 @@ class Program {
   // The data of a constant in the program or in a tensor file; null if the tensor is not a
   // constant.
   const std::byte* constant(const pte::Tensor& tensor) const;
+  // LoadOptions::states.
+  Status (*states() const)(Method& method) { return states_; }
 
  private:
   Status check(const LoadOptions& options) const;
@@ -66,6 +75,7 @@ class Program {
   KernelTable kernels_;
   DelegateTable delegates_;
   pte::TensorFiles tensor_files_;
+  Status (*states_)(Method& method) = nullptr;
 };
 
 }  // namespace dtr::runtime

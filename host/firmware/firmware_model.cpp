@@ -227,6 +227,7 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
   }
   if (has_npu()) load_options += ", .target_hash = dtr::npu::format_hash(kNpu)";
   if (!options.checksum) load_options += ", .checksum = nullptr";
+  if (state_values(*plan_).empty()) load_options += ", .states = nullptr";
   return fill_template(
       "model.cpp.in",
       {{"MODEL", name_},

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "compiler/executors/stream.h"
 #include "compiler/ir/reorder.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/read_model.h"
+#include "compiler/support/file_contents.h"
 #include "device/pte/program_generated.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/compare.h"
@@ -212,6 +214,24 @@ TEST(States, VariablesAreThoseOfLiteRt) {
       ASSERT_TRUE(outputs) << to_text(outputs.error());
       expect_outputs(*outputs, steps.at(step, "output"), where);
     }
+  }
+}
+
+// The initial values of a file that was tampered with.
+TEST(States, InitialValuesOutsideOfTheFileAreRefused) {
+  for (const uint64_t wrong : {uint64_t{9}, uint64_t{40}, UINT64_MAX}) {
+    auto contents = FileContents::read(model_path("cell.pte"));
+    ASSERT_TRUE(contents);
+    std::vector<std::byte> bytes(contents->bytes().begin(), contents->bytes().end());
+    const pte::Program& program = *pte::GetProgram(bytes.data());
+    const auto& offsets = *program.mutable_data_segments()->Get(0)->offsets();
+    ASSERT_EQ(offsets.size(), 3u);  // reserved, 32 bytes, 8 bytes
+    const auto at =
+        static_cast<size_t>(reinterpret_cast<const std::byte*>(offsets.data()) - bytes.data());
+    std::memcpy(bytes.data() + at + sizeof wrong, &wrong, sizeof wrong);
+    const auto session = Session::load(bytes, "cell");
+    ASSERT_FALSE(session) << wrong;
+    EXPECT_EQ(session.error().id, DiagnosticId::kPteMalformed) << to_text(session.error());
   }
 }
 

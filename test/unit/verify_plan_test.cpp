@@ -29,8 +29,6 @@ struct Parts {
   std::vector<Offset<BackendDelegateInlineData>> payloads;
   std::vector<Offset<Buffer>> buffers;
   std::vector<int64_t> memories = {0, 64};
-  std::vector<Offset<SubsegmentOffsets>> states;
-  std::vector<Offset<DataSegment>> segments;
   std::string name = "forward";
 
   void add(Offset<pte::Tensor> tensor) {
@@ -46,8 +44,7 @@ struct Parts {
     const std::vector plans{CreateExecutionPlanDirect(b, name.c_str(), 0, &values, &inputs,
                                                       &outputs, &chains, &operators, &delegates,
                                                       &memories)};
-    FinishProgramBuffer(
-        b, CreateProgramDirect(b, 0, &plans, &buffers, &payloads, &segments, 0, &states));
+    FinishProgramBuffer(b, CreateProgramDirect(b, 0, &plans, &buffers, &payloads));
     const auto* bytes = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
     return {bytes, bytes + b.GetSize()};
   }
@@ -174,33 +171,6 @@ TEST(VerifyPlan, ConstantsLieInTheirBuffer) {
   EXPECT_EQ(tensor({.sizes = {3}, .dtype = pte::ScalarType::Float, .constant = 1}),
             Error::kMalformed);
   EXPECT_EQ(tensor({.sizes = {8}, .constant = 2}), Error::kMalformed);
-}
-
-// A planned tensor with data is a state with an initial value.
-TEST(VerifyPlan, InitialStatesLieInTheirSegment) {
-  const auto state = [](uint64_t segment_bytes, uint32_t index, uint64_t of, int32_t elements,
-                        int copies = 1) {
-    Parts parts;
-    // Behind the structure there is nothing: only an empty segment is there.
-    parts.segments.push_back(CreateDataSegment(parts.b, 0, segment_bytes));
-    const std::vector<uint64_t> offsets{0, 0};
-    parts.states.push_back(CreateSubsegmentOffsetsDirect(parts.b, 0, &offsets));
-    for (int i = 0; i < copies; ++i) {
-      const auto place = CreateAllocationDetails(parts.b, 1, 0, 0);
-      const auto extra = CreateExtraTensorInfo(parts.b, of, 0, TensorDataLocation::Segment);
-      const auto sizes = parts.b.CreateVector(std::vector<int32_t>{elements});
-      const auto order = parts.b.CreateVector(std::vector<uint8_t>{0});
-      parts.add(CreateTensor(parts.b, pte::ScalarType::Char, 0, sizes, order, index, place,
-                             TensorShapeDynamism::Static, extra));
-    }
-    return open(parts.finish()).error;
-  };
-  EXPECT_EQ(state(1, 1, 0, 0), Error::kTruncated);  // beyond the file
-  EXPECT_EQ(state(0, 1, 0, 1), Error::kMalformed);  // more than the segment has
-  EXPECT_EQ(state(0, 2, 0, 0), Error::kMalformed);  // no such entry
-  EXPECT_EQ(state(0, 1, 1, 0), Error::kMalformed);  // no such list
-  EXPECT_EQ(state(0, 1, UINT64_MAX, 0), Error::kMalformed);
-  EXPECT_EQ(state(0, 0, 0, 64), Error::kOk);  // zeros at first
 }
 
 // Lists of a program with `values` values that are one list of `entries` entries.
