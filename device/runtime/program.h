@@ -17,7 +17,7 @@
 namespace dtr::runtime {
 
 class Method;
-// Sets the states of a prepared method to their initial values: Method::reset.
+// Sets the states of a prepared method to their initial values. Errors: those of Method::reset.
 Status reset_states(Method& method);
 
 struct LoadOptions {
