@@ -252,6 +252,11 @@ class Converter {
     for (const OpId id : graph.ops()) {
       const uint8_t at = placed.placement.backend[id.index];
       if (at != Placement::kNowhere && placed.recipe[at]->as_delegate() != nullptr) continue;
+      // Views alone are no call of the NPU, but a graph all the same: it has no commands.
+      const auto& reasons = placed.placement.reasons;
+      if (id.index < reasons.size() && reasons[id.index] &&
+          reasons[id.index]->refusal.id == "only-views")
+        continue;
       for (const uint32_t source : graph.op(id).origin.sources)
         if (source < by_source.size() && by_source[source] != SIZE_MAX)
           converts_[by_source[source]] = false;
