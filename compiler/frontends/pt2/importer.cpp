@@ -115,7 +115,7 @@ void Importer::find_written_buffers() {
     if (spec.kind == InputKind::kBuffer) input_of.emplace(spec.name, spec.name);
   std::unordered_map<std::string_view, std::string_view> next_of;  // by name of the input
   for (const Node& node : file_.nodes) {
-    const OperatorMatch match = find_operator(operator_name(node));
+    const OperatorMatch match = match_of(node);
     const bool writes = writes_to_operand(operator_name(node));
     if (match.row == nullptr || !(match.row->aliases || writes)) continue;
     const auto source = input_of.find(first_read(node));
