@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check wheel test-python test-interop inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check wheel test-python test-interop test-upstream inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -54,6 +54,11 @@ test-interop: ## live comparison with ExecuTorch 1.4 in both directions (own Pyt
 	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron deuteron-neutron-ir
 	@test/interop/run $(RELEASE)/deuteron
+
+SAMPLE ?= 0
+test-upstream: build ## the NXP tests of ExecuTorch's wheel on Deuteron, for hours; writes docs/upstream.md (SAMPLE=150: some of them, writes nothing)
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-executor-runner
+	@test/upstream/run $(RELEASE) --sample $(SAMPLE) --jobs $(JOBS)
 
 inspector-tables: build ## accept what ExecuTorch's Inspector says of runs now (test/data/inspector), after a change of map or cycles
 	@test/interop/run $(RELEASE)/deuteron --write-tables

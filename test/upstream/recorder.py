@@ -1,0 +1,106 @@
+"""A plugin of pytest for the NXP tests of ExecuTorch: takes a sample, and records every result.
+
+    pytest -p recorder --record FILE [--sample N] …
+
+A record is a line of JSON: test, file, outcome, reason, and for tests that wrote results of the NPU
+and of the CPU how many of their elements there are and how many differ. The sample is the same in
+every run: the tests whose names have the smallest hashes.
+"""
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+OUTPUTS = Path(".outputs")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--record", required=True, help="file for the records")
+    parser.addoption("--sample", type=int, default=0, help="number of tests; 0: all")
+    parser.addoption("--portion", default="1/1", help="K/N: the Kth of N portions of the tests")
+
+
+def _hash(item):
+    return hashlib.sha256(item.nodeid.encode()).hexdigest()
+
+
+def pytest_collection_modifyitems(config, items):
+    kept = sorted(items, key=_hash)
+    if config.getoption("--sample"):
+        kept = kept[: config.getoption("--sample")]
+    portion, portions = map(int, config.getoption("--portion").split("/"))
+    taken = set(kept[portion - 1 :: portions])
+    done = _done(config.getoption("--record"))
+    items[:] = [item for item in items if item in taken and item.nodeid not in done]
+
+
+def _done(path):
+    """Tests that an interrupted run has recorded."""
+    if not os.path.exists(path):
+        return set()
+    with open(path) as file:
+        return {json.loads(line)["test"] for line in file}
+
+
+def _folder(item):
+    """Where the test writes, as its own get_test_name says."""
+    name = re.sub(r'[<>:"/\\|?* ,()`]', "_", item.nodeid.lstrip(":"))
+    return OUTPUTS / name.strip(" .")
+
+
+def _compare(folder):
+    """(elements, different ones) of the two sets of results; None if there are not both."""
+    found, different = 0, 0
+    npu, cpu = folder / "results_npu", folder / "results_cpu"
+    if not npu.is_dir() or not cpu.is_dir():
+        return None
+    for file in sorted(npu.rglob("*.bin")):
+        other = cpu / file.relative_to(npu)
+        if not file.is_file() or not other.is_file():
+            continue
+        a, b = np.fromfile(file, np.uint8), np.fromfile(other, np.uint8)
+        if a.size != b.size:
+            return None
+        width = 4 if a.size % 4 == 0 else 1  # float32, or codes
+        a, b = a.reshape(-1, width), b.reshape(-1, width)
+        found += len(a)
+        different += int((a != b).any(axis=1).sum())
+    return (found, different) if found else None
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    skipped = report.when == "setup" and report.outcome != "passed"
+    if report.when != "call" and not skipped:
+        return
+    xfail = item.get_closest_marker("xfail")
+    row = {
+        "test": item.nodeid,
+        "file": item.nodeid.split("::")[0],
+        "outcome": report.outcome,
+        "reason": "",
+        "seconds": round(report.duration, 1),
+    }
+    if hasattr(report, "wasxfail"):
+        row["outcome"] = "xfailed" if report.outcome == "skipped" else "xpassed"
+        row["reason"] = report.wasxfail
+    elif report.outcome == "failed" and str(report.longrepr).startswith("[XPASS(strict)]"):
+        row["outcome"] = "xpassed"
+        row["reason"] = xfail.kwargs.get("reason", "") if xfail else ""
+    elif report.outcome == "skipped":
+        row["reason"] = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+    elif report.outcome == "failed":
+        text = str(call.excinfo.value) if call.excinfo else str(report.longrepr)
+        row["reason"] = f"{call.excinfo.typename}: {text}"[:400] if call.excinfo else text[:400]
+    compared = _compare(_folder(item))
+    if compared:
+        row["elements"], row["different"] = compared
+    with open(item.config.getoption("--record"), "a") as file:
+        file.write(json.dumps(row) + "\n")
