@@ -535,8 +535,8 @@ TEST(Tflite, ReadsTheFirstOfSeveralSignatures) {
   spec.subgraphs = 2;
   const auto import = tflite::parse_tflite(spec.bytes(), "two.tflite");
   ASSERT_TRUE(import) << to_text(import.error());
-  ASSERT_EQ(import->notes.size(), 1U);
-  EXPECT_EQ(import->notes[0].reason, "the file has 2 subgraphs, the first one is read");
+  ASSERT_EQ(import->module.notes.size(), 1U);
+  EXPECT_EQ(import->module.notes[0].reason, "the file has 2 subgraphs, the first one is read");
 }
 
 TEST(TfliteErrors, TruncatedFilesAreRefused) {

@@ -115,7 +115,7 @@ Outcome run(const Layer& layer) {
   Outcome outcome;
   const auto y = outputs->front().values<float>();
   outcome.y.assign(y.begin(), y.end());
-  for (const Diagnostic& note : import->notes) outcome.notes += to_text(note) + "\n";
+  for (const Diagnostic& note : import->module.notes) outcome.notes += to_text(note) + "\n";
   return outcome;
 }
 
