@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   dtr::fuzz::Depth depth;
   const auto import = dtr::onnx::import_onnx(std::as_bytes(std::span(data, size)), "fuzz.onnx");
   if (!import) return 0;
-  DTR_CHECK(dtr::verify(import->module).has_value());
+  DTR_CHECK(dtr::verify(*import).has_value());
   depth.reach(kImported);
   return 0;
 }
