@@ -1,6 +1,7 @@
 #include "compiler/executors/onednn_executor.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -90,6 +91,15 @@ Result<void> with_memory(const PlaceOf& place, const Body& body) {
     if (error.status != dnnl_out_of_memory) throw;
     return tl::unexpected(out_of_memory("the float model in oneDNN", place()));
   }
+}
+
+// oneDNN compiles primitives into pages that it does not check for having got: where this much is
+// left, it gets them. malloc would keep what it got.
+void require_pages_for_code() {
+  constexpr size_t kBytes = size_t{8} << 20;
+  void* pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw dnnl::error(dnnl_out_of_memory, "no memory for code");
+  munmap(pages, kBytes);
 }
 
 // Turns a graph into steps over buffers.
@@ -238,6 +248,7 @@ class GraphPlan {
       step.weight = given;
     } else {
       step.weight = memory(layer.weight, engine_);
+      require_pages_for_code();
       dnnl::reorder(given, step.weight)
           .execute(stream_, {{DNNL_ARG_FROM, given}, {DNNL_ARG_TO, step.weight}});
     }
@@ -273,6 +284,7 @@ class GraphPlan {
     }
     const auto [at, inserted] = layers_.try_emplace(key);
     if (inserted) {
+      require_pages_for_code();
       try {
         at->second = view.def == &ops::kLinear ? make_linear(view) : make_convolution(view);
         scratchpad_bytes_ = std::max(scratchpad_bytes_, at->second->scratchpad.get_size());

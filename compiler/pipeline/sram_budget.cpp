@@ -146,11 +146,13 @@ class BudgetSearch {
     return cost;
   }
 
+  static bool is_smaller(const Choice& choice, const std::optional<Choice>& than) {
+    return !than || choice.cost.sram_bytes < than->cost.sram_bytes ||
+           (choice.cost.sram_bytes == than->cost.sram_bytes &&
+            choice.cost.cycles < than->cost.cycles);
+  }
   void keep(const Choice& choice) {
-    if (!best_ || choice.cost.sram_bytes < best_->cost.sram_bytes ||
-        (choice.cost.sram_bytes == best_->cost.sram_bytes &&
-         choice.cost.cycles < best_->cost.cycles))
-      best_ = choice;
+    if (is_smaller(choice, best_)) best_ = choice;
   }
 
   // A plan whose buffers leave gaps needs more than its limit: the limit falls by what is too much.
@@ -170,7 +172,14 @@ class BudgetSearch {
     return {};
   }
 
+  // Looks at the same limits whatever was found before: what is the smallest with `--optimize size`
+  // is found for a budget of its size too.
   Result<void> find_smallest(uint64_t most_cycles) {
+    std::optional<Choice> smallest;
+    const auto see = [&](const Choice& choice) {
+      if (is_smaller(choice, smallest)) smallest = choice;
+      keep(choice);
+    };
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
     for (int i = 0; i < kMostSteps && high - low > kStep; ++i) {
       const uint64_t limit = low + (high - low) / 2;
@@ -179,16 +188,16 @@ class BudgetSearch {
         low = limit;
         continue;
       }
-      keep({.limit = limit, .cost = *cost});
+      see({.limit = limit, .cost = *cost});
       high = limit;
     }
     // Gaps of the arena do not shrink with the limit: a plan within more bytes may need fewer.
-    if (!best_) return {};
-    const uint64_t top = best_->cost.sram_bytes;
+    if (!smallest) return {};
+    const uint64_t top = smallest->cost.sram_bytes;
     for (uint64_t i = 1; i <= kNeighbours && high < top; ++i) {
       const uint64_t limit = high + (top - high) * i / (kNeighbours + 1);
       DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
-      if (cost && cost->cycles <= most_cycles) keep({.limit = limit, .cost = *cost});
+      if (cost && cost->cycles <= most_cycles) see({.limit = limit, .cost = *cost});
     }
     return {};
   }
@@ -222,7 +231,9 @@ class BudgetSearch {
 
 PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,
                          uint64_t program_bytes) {
-  PlannedCost cost{.sram_bytes = static_cast<uint64_t>(memory.arena_bytes) + program_bytes};
+  PlannedCost cost{.sram_bytes =
+                       static_cast<uint64_t>(memory.arena_bytes + emitted.plan.state_bytes) +
+                       program_bytes};
   for (size_t call = 0; call < emitted.plan.calls.size(); ++call) {
     if (const auto* kernel = std::get_if<KernelCallPlan>(&emitted.plan.calls[call]))
       cost.kernel_cycles += kernel->cycles;

@@ -179,9 +179,9 @@ def models(deuteron, work, good):
     )
     edit("newer schema", {"pt2-version"}, lambda m: m["schema_version"].update(major=99))
     edit(
-        "float16 input",
+        "complex input",
         {"pt2-unsupported-dtype"},
-        lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(dtype=6),
+        lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(dtype=10),
     )
     with zipfile.ZipFile(MODEL / "float.pt2") as old, zipfile.ZipFile(
         work / "weightless.pt2", "w"

@@ -349,6 +349,7 @@ class UnlikeRanges : public ::testing::Test {
   struct Outcome {
     std::vector<std::string> ops;
     std::vector<float> scales_of_x;
+    int64_t unlike = 0;  // ops that stay float for their operands' ranges
   };
   static Outcome quantized(std::string_view body, float low, float high) {
     Module module = parse(fmt::format("graph @forward(%x: f32[1,4]) {{{}}}", body));
@@ -360,6 +361,7 @@ class UnlikeRanges : public ::testing::Test {
         annotate(graph, neutron_patterns(), find_unlike_ranges(graph, first, *calibration));
     EXPECT_TRUE(convert(module, graph, second, *calibration));
     Outcome outcome;
+    outcome.unlike = std::ranges::count(second.reasons, "quantizer-unlike", &FloatReason::id);
     for (const OpId id : graph.ops()) {
       const Op& op = graph.op(id);
       outcome.ops.emplace_back(op.def->name);
@@ -433,11 +435,12 @@ TEST_F(UnlikeRanges, AnOutputOfUnlikePartsIsJoinedInFloat) {
   %c: f32[1,8] = aten.cat(%s, %l) {{dim = 1}}
   return %c
 )";
-  const auto last_of = [&](int factor) {
-    return quantized(fmt::format(fmt::runtime(body), factor), 0, 1).ops.back();
+  const auto with_factor = [&](int factor) {
+    return quantized(fmt::format(fmt::runtime(body), factor), 0, 1);
   };
-  EXPECT_EQ(last_of(600), "aten.cat");
-  EXPECT_EQ(last_of(2), "dequantize");
+  EXPECT_EQ(with_factor(600).ops.back(), "aten.cat");
+  EXPECT_EQ(with_factor(600).unlike, 1);
+  EXPECT_EQ(with_factor(2).ops.back(), "dequantize");
 }
 
 // The first layer's result is zero whatever the samples are: its scale means nothing, and the user

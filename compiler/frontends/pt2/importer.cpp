@@ -164,8 +164,16 @@ Result<void> Importer::check_static() const {
                     : "export the model without dynamic_shapes, for one fixed input shape",
                 std::move(place));
   };
-  for (const InputSpec& spec : file_.inputs)
-    DTR_TRY(check(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
+  for (const InputSpec& spec : file_.inputs) {
+    const Place place{.file = archive_.file(), .node = std::string(spec.name)};
+    DTR_TRY(check(spec.name, place));
+    if (spec.kind == InputKind::kUser && is_complex(spec.name))
+      return fail(DiagnosticId::kPt2UnsupportedDtype,
+                  fmt::format("the input has dtype {}",
+                              scalar_type_name(file_.tensors.at(spec.name).scalar_type)),
+                  "take torch.view_as_real(x) as input, and begin with torch.view_as_complex",
+                  place);
+  }
   for (size_t i = 0; i < file_.nodes.size(); ++i) {
     for (const std::string_view name : file_.nodes[i].outputs)
       DTR_TRY(check(name, place_of_node(i)));

@@ -23,6 +23,7 @@ INDIRECT = (
         r"dtr::runtime::Method::run\(",
         (KERNEL, DELEGATE + r"run\(", r"^\(anonymous namespace\)::(before|after)\("),
     ),
+    (r"dtr::runtime::Method::prepare\(", (r"dtr::runtime::reset_states\(",)),
     (r"dtr::runtime::Method::prepare_delegates\(", (DELEGATE + r"prepare\(",)),
     (r"dtr::runtime::Method::release\(", (DELEGATE + r"release\(",)),
     (DELEGATE + r"prepare\(", (DRIVER + r"void const\*", DRIVER + r"unsigned (int|long)\)")),
