@@ -60,7 +60,7 @@ class CompilationOptions:
 
 
 @dataclass
-class CompilationContext:
+class _CompilationContext:
     """The machine and the options of a conversion."""
 
     targetOpts: NeutronTarget | None = None  # noqa: N815
@@ -70,7 +70,7 @@ class CompilationContext:
 class neutron_converter:  # noqa: N801
     """The converter."""
 
-    CompilationContext = CompilationContext
+    CompilationContext = _CompilationContext
 
     @staticmethod
     def getNeutronTarget(name: str) -> NeutronTarget:  # noqa: N802
@@ -82,7 +82,7 @@ class neutron_converter:  # noqa: N801
 
     @staticmethod
     def convertModel(  # noqa: N802
-        model: Sequence[int], context: CompilationContext
+        model: Sequence[int], context: _CompilationContext
     ) -> Sequence[int]:
         """Neutron IR to the same model with NeutronGraph operators, both the bytes of a .tflite.
 
