@@ -234,6 +234,16 @@ def place(edge: Any, options: dict[str, Any]) -> dict[str, Placed]:
     nodes = {node.name: node for node in edge.graph_module.graph.nodes}
     cut: dict[str, Placed] = {}
     drop: set[str] = set()
+    for node in nodes.values():
+        # The library computes these in float32; ExecuTorch's tensors around a delegate stay.
+        dtype = str(getattr(node.meta.get("val"), "dtype", "")).removeprefix("torch.")
+        if dtype not in ("float16", "bfloat16", "float64"):
+            continue
+        reason = f"pt2-unsupported-dtype: `{node.name}` is {dtype}, a delegate has float32"
+        drop.add(node.name)
+        for each in (node, *node.users):
+            if each.op == "call_function":
+                cut.setdefault(each.name, Placed(False, reason))
     while True:
         try:
             export = as_export(edge, cut, drop)

@@ -144,7 +144,7 @@ def test_mixed_dtypes():
     assert delegates == 1 and "aten.mean.default" in outside
     assert "aten.convolution.default" not in outside
     reasons = {n.name: r for n, r in partitioner.reporter._rejected_nodes.items()}
-    assert reasons["aten_mean_default"]
+    assert "float64" in reasons["aten_mean_default"]
     for _ in range(2):
         inputs = models.sample(model)
         outputs = models.run(lowered.bytes, inputs)
