@@ -58,6 +58,11 @@ bool is_constant_of(const Module& module, const Graph& graph, ValueId value, dou
   return false;
 }
 
+double code_of(double value, const Quantization& to) {
+  return std::clamp(std::nearbyint(value / static_cast<double>(to.scale())) + to.zero_point(),
+                    static_cast<double>(to.qmin), static_cast<double>(to.qmax));
+}
+
 void erase_if_unused(Rewriter& rewriter, OpId op) {
   const Graph& graph = rewriter.graph();
   if (graph.value(graph.op(op).results[0]).unused()) rewriter.erase(op);

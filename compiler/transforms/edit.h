@@ -79,6 +79,9 @@ bool same_type_and_quantization(const Graph& graph, ValueId a, ValueId b);
 // is quantized).
 bool is_constant_of(const Module& module, const Graph& graph, ValueId value, double wanted);
 
+// The code of a real value, rounded and limited as `quantize` does; `to` is per tensor.
+double code_of(double value, const Quantization& to);
+
 // Erases an op of one result if the result has no readers.
 void erase_if_unused(Rewriter& rewriter, OpId op);
 

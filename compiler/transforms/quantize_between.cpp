@@ -33,10 +33,7 @@ class Codes {
     const TensorView from{DType::kFloat64, type.shape, reinterpret_cast<std::byte*>(x.data())};
     const TensorView result{DType::kFloat64, type.shape, reinterpret_cast<std::byte*>(y.data())};
     op_.def->evaluate_double({op_.def, types, &op_.attributes, types}, {&from, 1}, {&result, 1});
-    for (double& value : y)
-      value =
-          std::clamp(std::nearbyint(value / static_cast<double>(to_.scale())) + to_.zero_point(),
-                     double(to_.qmin), double(to_.qmax));
+    for (double& value : y) value = code_of(value, to_);
     return y;
   }
   double at(double x) const { return (*this)({x})[0]; }

@@ -4,22 +4,10 @@
 //
 // A state stays float if nobody reads it in the quantization of its next value, or if that has a
 // scale for each channel. Float readers of a state that becomes int8 dequantize it.
-#include <cmath>
-
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
 namespace {
-
-// The initial state in that quantization, rounded as `quantize` does.
-std::vector<int8_t> quantized_elements(std::span<const double> elements, const Quantization& to) {
-  std::vector<int8_t> codes;
-  for (const double element : elements)
-    codes.push_back(static_cast<int8_t>(
-        std::clamp(std::nearbyint(element / static_cast<double>(to.scale())) + to.zero_point(),
-                   static_cast<double>(to.qmin), static_cast<double>(to.qmax))));
-  return codes;
-}
 
 class QuantizeStates : public GraphPass {
  public:
@@ -64,8 +52,9 @@ class QuantizeStates : public GraphPass {
     const std::span<const float> initial(
         reinterpret_cast<const float*>(module_.constants.bytes(graph_.initial_state(index)).data()),
         static_cast<size_t>(type.elements()));
-    const std::vector<int8_t> codes =
-        quantized_elements(std::vector<double>(initial.begin(), initial.end()), *type.quantization);
+    std::vector<int8_t> codes;
+    for (const float element : initial)
+      codes.push_back(static_cast<int8_t>(code_of(element, *type.quantization)));
 
     // As an output, the float state is another output's value or the next value of another state.
     const OpId old_next = graph_.producer(graph_.next_state(index));
