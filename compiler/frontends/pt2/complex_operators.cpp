@@ -9,6 +9,7 @@
 #include "compiler/compositions/attention.h"
 #include "compiler/compositions/fourier.h"
 #include "compiler/frontends/pt2/operators.h"
+#include "compiler/ops/define.h"
 
 namespace dtr::pt2 {
 namespace {
@@ -105,10 +106,6 @@ Result<Values> magnitude(NodeImport& node) {
 
 // ---- arithmetic
 
-Result<ValueId> combine(NodeImport& node, std::string_view op, ValueId a, ValueId b) {
-  return node.emit(op, {a, b});
-}
-
 template <const char* kOp>
 Result<Values> add(NodeImport& node) {
   DTR_ASSIGN(const Parts a, parts_of(node, "self"));
@@ -140,10 +137,10 @@ Result<Values> multiply(NodeImport& node, const Parts& a, const Parts& b, Produc
   ValueId imaginary;
   if (a.imaginary.valid() && b.imaginary.valid()) {
     DTR_ASSIGN(const ValueId other, product(a.imaginary, b.imaginary));
-    DTR_ASSIGN(real, combine(node, kSub, real, other));
+    DTR_ASSIGN(real, node.emit(kSub, {real, other}));
     DTR_ASSIGN(const ValueId first, product(a.real, b.imaginary));
     DTR_ASSIGN(const ValueId second, product(a.imaginary, b.real));
-    DTR_ASSIGN(imaginary, combine(node, kAdd, first, second));
+    DTR_ASSIGN(imaginary, node.emit(kAdd, {first, second}));
   } else if (a.imaginary.valid()) {
     DTR_ASSIGN(imaginary, product(a.imaginary, b.real));
   } else {
@@ -156,7 +153,7 @@ template <const char* kOp, const char* kFirst, const char* kSecond>
 Result<Values> product(NodeImport& node) {
   DTR_ASSIGN(const Parts a, parts_of(node, kFirst));
   DTR_ASSIGN(const Parts b, parts_of(node, kSecond));
-  return multiply(node, a, b, [&](ValueId x, ValueId y) { return combine(node, kOp, x, y); });
+  return multiply(node, a, b, [&](ValueId x, ValueId y) { return node.emit(kOp, {x, y}); });
 }
 constexpr char kMul[] = "aten.mul.Tensor", kMatmul[] = "aten.matmul", kDiv[] = "aten.div.Tensor";
 constexpr char kSelf[] = "self", kOther[] = "other", kMat2[] = "mat2";
@@ -179,21 +176,21 @@ Result<Values> quotient(NodeImport& node) {
   }
   DTR_ASSIGN(const Parts b, parts_of(node, "other"));
   if (!b.imaginary.valid()) {
-    DTR_ASSIGN(const ValueId real, combine(node, kDiv, a.real, b.real));
-    DTR_ASSIGN(const ValueId imaginary, combine(node, kDiv, a.imaginary, b.real));
+    DTR_ASSIGN(const ValueId real, node.emit(kDiv, {a.real, b.real}));
+    DTR_ASSIGN(const ValueId imaginary, node.emit(kDiv, {a.imaginary, b.real}));
     return one(with_parts(node, real, imaginary));
   }
   DTR_ASSIGN(const ValueId turned, node.emit("aten.neg", {b.imaginary}));
   DTR_ASSIGN(const Values above, multiply(node, a, {b.real, turned}, [&](ValueId x, ValueId y) {
-               return combine(node, kMul, x, y);
+               return node.emit(kMul, {x, y});
              }));
-  DTR_ASSIGN(const ValueId first, combine(node, kMul, b.real, b.real));
-  DTR_ASSIGN(const ValueId second, combine(node, kMul, b.imaginary, b.imaginary));
-  DTR_ASSIGN(ValueId below, combine(node, kAdd, first, second));
+  DTR_ASSIGN(const ValueId first, node.emit(kMul, {b.real, b.real}));
+  DTR_ASSIGN(const ValueId second, node.emit(kMul, {b.imaginary, b.imaginary}));
+  DTR_ASSIGN(ValueId below, node.emit(kAdd, {first, second}));
   Shape shape = node.type(below).shape;
   shape.push_back(1);
   DTR_ASSIGN(below, node.view(below, shape));
-  return one(combine(node, kDiv, above[0], below));
+  return one(node.emit(kDiv, {above[0], below}));
 }
 
 Result<Values> einsum(NodeImport& node) {
@@ -307,6 +304,13 @@ struct Axis {
   int64_t dim, points;
 };
 
+// A dimension that a transform names. Lists keep their order, unlike those of reductions.
+Result<int64_t> transformed_dim(NodeImport& node, int64_t dim, size_t rank) {
+  const auto found = ops::normalize_dim(dim, rank);
+  if (!found) return node.unsupported(fmt::format("dimension {} of {}", dim, rank));
+  return static_cast<int64_t>(*found);
+}
+
 // Transforms each of the axes; the last one is the one that turns real numbers into complex ones,
 // or complex ones into real ones.
 Result<ValueId> transform(NodeImport& node, ValueId x, const std::vector<Axis>& axes, Signal from,
@@ -353,9 +357,7 @@ Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse) 
   std::vector<Axis> axes;
   double all = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
-    const int64_t dim = dims[i] < 0 ? dims[i] + static_cast<int64_t>(rank) : dims[i];
-    if (dim < 0 || dim >= static_cast<int64_t>(rank))
-      return node.unsupported(fmt::format("dimension {} of {}", dims[i], rank));
+    DTR_ASSIGN(const int64_t dim, transformed_dim(node, dims[i], rank));
     const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
     const bool is_half = to_real && i + 1 == dims.size();
     const int64_t own = is_half ? 2 * (extent - 1) : extent;
@@ -381,9 +383,7 @@ Result<Values> plain_fft(NodeImport& node, Signal from, Signal to, bool inverse)
   std::vector<Axis> axes;
   double all = 1;
   for (const int64_t each : dims) {
-    const int64_t dim = each < 0 ? each + static_cast<int64_t>(rank) : each;
-    if (dim < 0 || dim >= static_cast<int64_t>(rank))
-      return node.unsupported(fmt::format("dimension {} of {}", each, rank));
+    DTR_ASSIGN(const int64_t dim, transformed_dim(node, each, rank));
     axes.push_back({dim, node.type(x).shape[static_cast<size_t>(dim)]});
     if (to == Signal::kReal && axes.size() == dims.size()) {
       DTR_ASSIGN(axes.back().points, node.integer("last_dim_size"));

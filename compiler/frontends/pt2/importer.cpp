@@ -70,6 +70,13 @@ std::optional<Layout> layout_of(const TensorMeta& meta) {
   return std::nullopt;
 }
 
+// Of a value of the graph: complex numbers have a dimension of their parts.
+Shape shape_of(const TensorMeta& meta) {
+  Shape shape = meta.sizes;
+  if (meta.scalar_type == kComplexType) shape.push_back(2);
+  return shape;
+}
+
 }  // namespace
 
 Importer::Importer(const Archive& archive, Module& module)
@@ -443,9 +450,7 @@ Result<Importer::Stored> Importer::load(std::string_view name, std::string_view 
   const ConstantId id = elements->in_place()
                             ? module_.constants.add_in_place(elements->dtype, elements->bytes)
                             : module_.constants.add(elements->dtype, elements->bytes);
-  Shape shape = meta.sizes;
-  if (meta.scalar_type == kComplexType) shape.push_back(2);
-  return Stored{.type = {.dtype = elements->dtype, .shape = shape}, .id = id};
+  return Stored{.type = {.dtype = elements->dtype, .shape = shape_of(meta)}, .id = id};
 }
 
 Result<ValueId> Importer::value_of(std::string_view name, const Place& place) {
@@ -500,9 +505,7 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
     const bool narrowed = *dtype == DType::kFloat64 && type.dtype == DType::kFloat32;
     const bool shifted = *dtype == DType::kUint8 && type.dtype == DType::kInt8 &&
                          type.quantized();  // see quantization_operators.cpp
-    Shape expected = meta.sizes;
-    if (complex) expected.push_back(2);
-    if (type.shape != expected || (type.dtype != *dtype && !shifted && !narrowed))
+    if (type.shape != shape_of(meta) || (type.dtype != *dtype && !shifted && !narrowed))
       return fail(DiagnosticId::kPt2TypeMismatch,
                   fmt::format("the file says that `{}` is {} of {}, the operator gives {} of {}",
                               name, to_string(meta.sizes), dtr::name(*dtype), to_string(type.shape),
