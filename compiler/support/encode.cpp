@@ -105,6 +105,21 @@ std::string as_c_string(std::string_view text) {
   return out + '"';
 }
 
+std::string as_html(std::string_view text) {
+  std::string escaped;
+  for (const char letter : as_terminal(text)) {
+    if (letter == '<')
+      escaped += "&lt;";
+    else if (letter == '>')
+      escaped += "&gt;";
+    else if (letter == '&')
+      escaped += "&amp;";
+    else
+      escaped += letter;
+  }
+  return escaped;
+}
+
 std::string as_markdown(std::string_view text) {
   const std::string line = as_terminal(text);
   size_t longest = 0, run = 0;

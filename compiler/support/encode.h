@@ -39,6 +39,8 @@ std::string as_c_string(std::string_view text);
 // For a comment of C, C++ or the assembler (`//` or `/*`): neither ends the comment nor continues
 // it on the next line.
 std::string as_c_comment(std::string_view text);
+// For text of HTML or SVG, outside of tags and their attributes.
+std::string as_html(std::string_view text);
 // A code span of Markdown, in which no character is special. Not for table cells.
 std::string as_markdown(std::string_view text);
 

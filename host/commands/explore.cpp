@@ -124,21 +124,6 @@ double milliseconds(const Frontier& frontier, uint64_t cycles) {
   return static_cast<double>(cycles) * 1e3 / frontier.clock_hz;
 }
 
-std::string escape_html(std::string_view text) {
-  std::string escaped;
-  for (const char letter : as_terminal(text)) {
-    if (letter == '<')
-      escaped += "&lt;";
-    else if (letter == '>')
-      escaped += "&gt;";
-    else if (letter == '&')
-      escaped += "&amp;";
-    else
-      escaped += letter;
-  }
-  return escaped;
-}
-
 // Maps values to positions of a drawing, in logarithms.
 struct Axis {
   double low, high, from, to;
@@ -286,8 +271,7 @@ std::string to_html(const Frontier& frontier) {
       "bytes and cycles.</p>\n{3}<table><thead><tr><th>SRAM, bytes</th><th>tensors</th>"
       "<th>cycles</th><th>ms</th><th>waiting</th><th>calls</th></tr></thead><tbody>\n{4}"
       "</tbody></table>\n</body></html>\n",
-      escape_html(frontier.model), frontier.programs, escape_html(frontier.target),
-      to_svg(frontier), rows);
+      as_html(frontier.model), frontier.programs, as_html(frontier.target), to_svg(frontier), rows);
 }
 
 }  // namespace dtr

@@ -80,6 +80,12 @@ TEST(Encode, ForCode) {
   }
 }
 
+TEST(Encode, HtmlHasNoTags) {
+  EXPECT_EQ(as_html("digits \"1\""), "digits \"1\"");
+  EXPECT_EQ(as_html("</title><script>&amp;"), "&lt;/title&gt;&lt;script&gt;&amp;amp;");
+  EXPECT_EQ(as_html("a\nb"), "a\\x0ab");
+}
+
 TEST(Encode, ForMarkdown) {
   EXPECT_EQ(as_markdown("digits"), "`digits`");
   EXPECT_EQ(as_markdown("a`b"), "``a`b``");
