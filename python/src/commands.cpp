@@ -75,6 +75,10 @@ class Loader {
  public:
   Loader(nb::handle make, std::string name) : make_(make), name_(std::move(name)) {}
   bool given() const { return !make_.is_none(); }
+  std::optional<SampleSource> source(Work& work) {
+    if (!given()) return std::nullopt;
+    return SampleBinding([this, &work](const Graph& graph) { return bind(work, graph); });
+  }
   // Called by the work, whose caller runs the loader. The arrays live as long as this object.
   Result<Samples> bind(Work& work, const Graph& graph) {
     work.ask([&] { tensors_ = to_tensors(make_(inputs_of(graph))); });
@@ -86,6 +90,19 @@ class Loader {
   std::string name_;
   std::vector<NamedTensor> tensors_;
 };
+
+ModelSource model_source(const Source& source) {
+  if (source.buffer) return ModelBytes{source.bytes(), source.name, source.detached};
+  return source.name;
+}
+
+// None if nobody listens.
+ProgressFunction progress_to(nb::handle listener, Work& work) {
+  if (listener.is_none()) return {};
+  return [&work, listener](size_t done, size_t total) {
+    work.post([listener, done, total] { listener(done, total); });
+  };
+}
 
 // Compiles a model. `loader` is called with the model's inputs, and returns arrays; `progress` with
 // (done, total); `out` and `err` with text.
@@ -102,18 +119,10 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
         running.post([sink, copied = std::string(text)] { sink(copied); });
       };
     };
-    CompileWatch watch{.out = text_to(out), .err = text_to(err)};
-    if (!progress.is_none())
-      watch.progress = [&running, progress](size_t done, size_t total) {
-        running.post([progress, done, total] { progress(done, total); });
-      };
-    std::optional<SampleSource> bound;
-    if (samples.given())
-      bound = SampleBinding([&](const Graph& graph) { return samples.bind(running, graph); });
-    ModelSource read = source.name;
-    if (source.buffer) read = ModelBytes{source.bytes(), source.name, source.detached};
+    const CompileWatch watch{
+        .out = text_to(out), .err = text_to(err), .progress = progress_to(progress, running)};
     const CompiledModel compiled =
-        take(compile_with_options(std::move(read), given, watch, std::move(bound)));
+        take(compile_with_options(model_source(source), given, watch, samples.source(running)));
     auto handle = std::make_unique<ProgramHandle>();
     handle->name = source.name;
     handle->pte = copy(compiled.compilation.pte());
@@ -134,17 +143,8 @@ nb::tuple explore(nb::handle model, const nb::dict& options, uint32_t points, nb
   given.compile.model = source.name;
   Loader samples(loader, data);
   const Frontier frontier = work([&](Work& running) {
-    CompileWatch watch;
-    if (!progress.is_none())
-      watch.progress = [&running, progress](size_t done, size_t total) {
-        running.post([progress, done, total] { progress(done, total); });
-      };
-    std::optional<SampleSource> bound;
-    if (samples.given())
-      bound = SampleBinding([&](const Graph& graph) { return samples.bind(running, graph); });
-    ModelSource read = source.name;
-    if (source.buffer) read = ModelBytes{source.bytes(), source.name, source.detached};
-    return take(dtr::explore(std::move(read), given, watch, std::move(bound)));
+    const CompileWatch watch{.progress = progress_to(progress, running)};
+    return take(dtr::explore(model_source(source), given, watch, samples.source(running)));
   });
   return nb::make_tuple(to_text(frontier), to_json(frontier), to_svg(frontier), to_html(frontier));
 }
@@ -197,11 +197,8 @@ nb::tuple eval(ProgramHandle& program, nb::handle arrays, const std::string& dat
                             .data = {.path = data, .arrays = tensors},
                             .labels = labels,
                             .against = model.model(),
-                            .threads = threads};
-    if (!progress.is_none())
-      options.progress = [&running, progress](size_t done, size_t total) {
-        running.post([progress, done, total] { progress(done, total); });
-      };
+                            .threads = threads,
+                            .progress = progress_to(progress, running)};
     return take(evaluate(options, lease.get()));
   });
   return nb::make_tuple(to_text(result), to_json(result));
