@@ -32,23 +32,57 @@ Result<ValueId> gate(GraphBuilder& builder, ValueId gates, int64_t index, int64_
                        (index + 1) * extent);
 }
 
+// x between −limit and limit; 0: no limit.
+Result<ValueId> limited(GraphBuilder& builder, ValueId x, double limit) {
+  if (limit == 0) return x;
+  return builder.emit("aten.clamp", {x}, {{"min", -limit}, {"max", limit}});
+}
+
+// A gate of an LSTM before its activation, from the products of all gates.
+Result<ValueId> lstm_gate(GraphBuilder& builder, ValueId gates, size_t index, ValueId cell,
+                          const LstmForm& form) {
+  const int64_t missing = form.coupled ? 1 : 0;
+  DTR_ASSIGN(ValueId x, gate(builder, gates, static_cast<int64_t>(index) - missing, 4 - missing));
+  if (form.peephole[index].valid() && !is_zero(builder, cell)) {
+    DTR_ASSIGN(const ValueId seen, product(builder, cell, form.peephole[index]));
+    DTR_ASSIGN(x, sum(builder, x, seen));
+  }
+  if (!form.norm_gain[index].valid()) return x;
+  return builder.emit(
+      "aten.layer_norm", {x, form.norm_gain[index], form.norm_bias[index]},
+      {{"normalized_shape", Ints{builder.type(x).shape.back()}}, {"eps", form.norm_epsilon}});
+}
+
 Result<CellState> lstm(GraphBuilder& builder, ValueId gates, const CellState& state,
-                       ValueId projection) {
+                       const CellWeights& weights) {
+  const LstmForm& form = weights.lstm;
+  enum : size_t { kInput, kForget, kCell, kOutput };
   ValueId part[4];
-  for (int64_t i = 0; i < 4; ++i) {
-    DTR_ASSIGN(part[i], gate(builder, gates, i, 4));
-    DTR_ASSIGN(part[i], builder.emit(i == 2 ? "aten.tanh" : "aten.sigmoid", {part[i]}));
+  for (const size_t index : {kInput, kForget, kCell}) {
+    if (index == kInput && form.coupled) continue;
+    DTR_ASSIGN(part[index], lstm_gate(builder, gates, index, state.cell, form));
+    DTR_ASSIGN(part[index],
+               builder.emit(index == kCell ? form.activation : "aten.sigmoid", {part[index]}));
+  }
+  if (form.coupled) {
+    DTR_ASSIGN(const ValueId one, builder.constant(DType::kFloat32, {1}, 1, "one"));
+    DTR_ASSIGN(part[kInput], builder.emit("aten.sub.Tensor", {one, part[kForget]}));
   }
   CellState next;
-  DTR_ASSIGN(next.cell, product(builder, part[0], part[2]));
+  DTR_ASSIGN(next.cell, product(builder, part[kInput], part[kCell]));
   if (!is_zero(builder, state.cell)) {
-    DTR_ASSIGN(const ValueId kept, product(builder, part[1], state.cell));
+    DTR_ASSIGN(const ValueId kept, product(builder, part[kForget], state.cell));
     DTR_ASSIGN(next.cell, sum(builder, kept, next.cell));
   }
-  DTR_ASSIGN(const ValueId bounded, builder.emit("aten.tanh", {next.cell}));
-  DTR_ASSIGN(next.hidden, product(builder, part[3], bounded));
-  if (projection.valid()) {
-    DTR_ASSIGN(next.hidden, linear(builder, next.hidden, projection, {}));
+  DTR_ASSIGN(next.cell, limited(builder, next.cell, form.cell_limit));
+  DTR_ASSIGN(part[kOutput], lstm_gate(builder, gates, kOutput, next.cell, form));
+  DTR_ASSIGN(part[kOutput], builder.emit("aten.sigmoid", {part[kOutput]}));
+  DTR_ASSIGN(const ValueId bounded, builder.emit(form.activation, {next.cell}));
+  DTR_ASSIGN(next.hidden, product(builder, part[kOutput], bounded));
+  if (weights.projection.valid()) {
+    DTR_ASSIGN(next.hidden,
+               linear(builder, next.hidden, weights.projection, weights.projection_bias));
+    DTR_ASSIGN(next.hidden, limited(builder, next.hidden, form.hidden_limit));
   }
   return next;
 }
@@ -81,7 +115,7 @@ Result<CellState> step(GraphBuilder& builder, Cell cell, ValueId of_input, const
              linear(builder, state.hidden, weights.hidden, weights.hidden_bias));
   if (cell == Cell::kGru) return gru(builder, of_input, of_hidden, state.hidden);
   DTR_ASSIGN(const ValueId gates, sum(builder, of_input, of_hidden));
-  if (cell == Cell::kLstm) return lstm(builder, gates, state, weights.projection);
+  if (cell == Cell::kLstm) return lstm(builder, gates, state, weights);
   DTR_ASSIGN(const ValueId next,
              builder.emit(cell == Cell::kTanh ? "aten.tanh" : "aten.relu", {gates}));
   return CellState{next, {}};

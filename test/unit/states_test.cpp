@@ -190,6 +190,53 @@ TEST(States, VerifyRunsBothAsStreams) {
   EXPECT_EQ(first_bad(*layers, 20), nullptr);
 }
 
+// Recurrent layers of a .tflite file, whose state is in variable tensors, run by run.
+TEST(States, RecurrentLayersAreThoseOfLiteRt) {
+  const Steps steps("recurrent");
+  ASSERT_EQ(steps.at(0, "output").size(), 23u);
+  const auto module = read_model(model_path("recurrent.tflite"));
+  ASSERT_TRUE(module) << to_text(module.error());
+  const Graph& graph = module->forward();
+  const auto reference = make_stream(*module, graph, make_reference_executor(*module, graph));
+  for (size_t step = 0; step < steps.count; ++step) {
+    const auto outputs = reference->run(steps.at(step, "input"));
+    ASSERT_TRUE(outputs) << to_text(outputs.error());
+    expect_outputs(*outputs, steps.at(step, "output"), "run " + std::to_string(step));
+  }
+}
+
+// Those on codes are computed in float here, in int16 there: one step of the output apart.
+TEST(States, RecurrentLayersOnCodesAreNearThoseOfLiteRt) {
+  const Steps steps("recurrent_int8");
+  const auto module = read_model(model_path("recurrent_int8.tflite"));
+  ASSERT_TRUE(module) << to_text(module.error());
+  ASSERT_EQ(module->notes.size(), 1u);
+  EXPECT_EQ(module->notes[0].reason,
+            "4 recurrent operators compute in float between int8 inputs and outputs, where TFLite "
+            "rounds states and products to int16");
+  const Graph& graph = module->forward();
+  const auto reference = make_stream(*module, graph, make_reference_executor(*module, graph));
+  int64_t elements = 0, differing = 0;
+  for (size_t step = 0; step < steps.count; ++step) {
+    const auto outputs = reference->run(steps.at(step, "input"));
+    ASSERT_TRUE(outputs) << to_text(outputs.error());
+    const std::vector<TensorView> wanted = steps.at(step, "output");
+    ASSERT_EQ(outputs->size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const std::span<const std::byte> got = (*outputs)[i].bytes();
+      ASSERT_EQ((*outputs)[i].shape(), wanted[i].shape);
+      ASSERT_EQ((*outputs)[i].dtype(), DType::kInt8);
+      for (size_t e = 0; e < got.size(); ++e) {
+        const int difference = static_cast<int8_t>(got[e]) - static_cast<int8_t>(wanted[i].data[e]);
+        EXPECT_LE(std::abs(difference), 1) << "output " << i << " of run " << step;
+        differing += difference != 0 ? 1 : 0;
+        ++elements;
+      }
+    }
+  }
+  EXPECT_LE(differing * 10, elements) << differing;
+}
+
 // Variables of a .tflite file, whose elements are in NHWC: the integers are those of LiteRT.
 TEST(States, VariablesAreThoseOfLiteRt) {
   const Steps steps("spotter");

@@ -21,15 +21,6 @@ constexpr BuiltinOperator kControlFlow[] = {
     BuiltinOperator::STABLEHLO_WHILE,
     BuiltinOperator::WHILE,
 };
-constexpr BuiltinOperator kState[] = {
-    BuiltinOperator::BIDIRECTIONAL_SEQUENCE_LSTM,
-    BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN,
-    BuiltinOperator::LSTM,
-    BuiltinOperator::RNN,
-    BuiltinOperator::SVDF,
-    BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM,
-    BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_RNN,
-};
 constexpr BuiltinOperator kRandom[] = {
     BuiltinOperator::MULTINOMIAL,
     BuiltinOperator::RANDOM_STANDARD_NORMAL,
@@ -65,9 +56,6 @@ constexpr Refused kRefused[] = {
       "Export the model without loops and branches: unroll a recurrent layer, or export one step, "
       "whose state is an input and an output."},
      kControlFlow},
-    {{"state that is kept from run to run",
-      "Export one step of the model, whose state is an input and an output."},
-     kState},
     {{"random numbers", "Draw them in the application and make them an input."}, kRandom},
     {{"a shape that depends on the data",
       "End the model before it, and select elements or boxes in the application."},

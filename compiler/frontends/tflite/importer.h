@@ -69,6 +69,12 @@ class Importer {
   // dtype. Errors: those of Builder.
   Result<ValueId> as_output(ValueId value, size_t index = 0);
 
+  // The content of an operand that is a variable, in real numbers, before the operator; and what
+  // the operator leaves there, which later operators and the next run read. Errors: kTfliteInvalid
+  // for another operand; those of Builder.
+  Result<ValueId> kept(size_t operand);
+  Result<void> keep(size_t operand, ValueId next);
+
   // The elements of an operand that depends on no input of the model. Error:
   // kTfliteUnsupportedOption if it does.
   Result<std::vector<double>> known(size_t operand);
@@ -139,6 +145,7 @@ class Importer {
     ValueId current;        // after the operators that are converted
   };
   Result<void> find_variables();
+  void find_variable_tensors();
   Result<void> read_initial_values(const OperatorInfo& op);
   Result<void> add_variable(const std::string& name, Variable& variable);
   // Returns false for an operator that is not about variables.
@@ -160,7 +167,7 @@ class Importer {
   const OperatorInfo* op_ = nullptr;
   Origin origin_;
   std::map<std::string, Variable> variables_;  // by name
-  std::map<int32_t, std::string> handles_;     // names by tensor
+  std::map<int32_t, std::string> handles_;     // names by tensor: a handle, or the variable itself
 };
 
 // Converts an operator: appends ops and returns the value of the only output tensor, or of all
@@ -179,6 +186,8 @@ struct OperatorDef {
 std::span<const OperatorDef> elementwise_operators();
 std::span<const OperatorDef> movement_operators();
 std::span<const OperatorDef> index_operators();
+// Those of recurrent layers, which keep their state in variables.
+std::span<const OperatorDef> recurrent_operators();
 // Those of variables, which Importer::convert_variable converts.
 std::span<const OperatorDef> variable_operators();
 // Bounds for what is unrolled.

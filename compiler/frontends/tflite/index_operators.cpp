@@ -224,47 +224,87 @@ Result<ValueId> gather_nd(Importer& importer) {
   return file_output(importer, y);
 }
 
-// Rows of updates at constant places, zeros elsewhere.
+// `base`, of the file's order of dimensions, with updates at the places that the rows of `index`
+// name by their first dimensions, or with them added.
+Result<ValueId> put_rows(Importer& importer, ValueId base, ValueId index, ValueId updates,
+                         bool accumulate) {
+  Builder builder(importer);
+  const Shape of_index = importer.type(index).shape;
+  const Shape rows(of_index.begin(), of_index.end() - 1);
+  std::vector<ValueId> columns;
+  for (int64_t i = 0; i < of_index.back(); ++i) {
+    DTR_ASSIGN(ValueId column, builder.slice(index, static_cast<int64_t>(rows.size()), i, i + 1));
+    DTR_ASSIGN(columns.emplace_back(), builder.view(column, rows));
+  }
+  DTR_ASSIGN(const ValueId y,
+             compositions::put_by_tensors(builder, base, columns, updates, accumulate));
+  return file_output(importer, y);
+}
+
+// Rows of updates at their places, zeros elsewhere; updates of one place are added up.
 Result<ValueId> scatter_nd(Importer& importer) {
   Builder builder(importer);
-  DTR_ASSIGN(const Ints index, importer.integers(0));
   DTR_ASSIGN(const Shape shape, importer.integers(2));
   DTR_TRY(importer.check_shape(shape));
   const Shape& of_index = shape_of(importer, 0);
   const int64_t depth = of_index.empty() ? 0 : of_index.back();
   if (depth < 1 || depth > static_cast<int64_t>(shape.size()))
     return importer.invalid(fmt::format("indices of shape {}", to_string(of_index)));
-  int64_t rows = 1, inner = 1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] < 1) return importer.unsupported("its result is empty");
-    (static_cast<int64_t>(i) < depth ? rows : inner) *= shape[i];
-  }
-  const int64_t count = static_cast<int64_t>(index.size()) / depth;
-  if (rows > kMostElements) return importer.unsupported(fmt::format("{} rows", rows));
-  std::vector<double> source(static_cast<size_t>(rows), static_cast<double>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t row = 0;
-    for (int64_t j = 0; j < depth; ++j) {
-      const int64_t at = index[static_cast<size_t>(i * depth + j)];
-      if (at < 0 || at >= shape[static_cast<size_t>(j)])
-        return importer.invalid(fmt::format("index {} of {}", at, shape[static_cast<size_t>(j)]));
-      row = row * shape[static_cast<size_t>(j)] + at;
-    }
-    double& from = source[static_cast<size_t>(row)];
-    if (from != static_cast<double>(count))
-      return importer.unsupported("it adds several updates to one place");
-    from = static_cast<double>(i);
-  }
+  if (element_count(shape) < 1) return importer.unsupported("its result is empty");
+  DTR_ASSIGN(const ValueId index, importer.file_value(0));
   DTR_ASSIGN(ValueId updates, importer.file_value(1));
   DTR_ASSIGN(updates, importer.dequantized(updates));
-  DTR_ASSIGN(updates, builder.view(updates, {count, inner}));
-  DTR_ASSIGN(const ValueId zero,
-             builder.constant(importer.type(updates).dtype, {1, inner}, 0, "zero"));
-  DTR_ASSIGN(const ValueId table, builder.concatenate({updates, zero}, 0));
-  DTR_ASSIGN(const ValueId places, builder.constant(DType::kInt64, source));
-  DTR_ASSIGN(ValueId y, builder.emit("aten.index_select", {table, places}, {{"dim", int64_t{0}}}));
-  DTR_ASSIGN(y, builder.view(y, shape));
-  return file_output(importer, y);
+  DTR_ASSIGN(const ValueId zeros,
+             builder.constant(importer.type(updates).dtype, shape, 0, "zeros"));
+  return put_rows(importer, zeros, index, updates, true);
+}
+
+// Values at the places of their indices, a default elsewhere.
+Result<ValueId> sparse_to_dense(Importer& importer) {
+  Builder builder(importer);
+  DTR_ASSIGN(const Shape shape, importer.integers(1));
+  DTR_TRY(importer.check_shape(shape));
+  if (element_count(shape) < 1) return importer.unsupported("its result is empty");
+  Shape of_index = shape_of(importer, 0);
+  const int64_t count = of_index.empty() ? 1 : of_index[0];
+  const int64_t depth = of_index.size() < 2 ? 1 : of_index[1];
+  if (of_index.size() > 2 || depth != static_cast<int64_t>(shape.size()))
+    return importer.invalid(fmt::format("indices of shape {}", to_string(of_index)));
+  DTR_ASSIGN(ValueId index, importer.file_value(0));
+  DTR_ASSIGN(index, builder.view(index, {count, depth}));
+  DTR_ASSIGN(ValueId values, importer.file_value(2));
+  if (element_count(shape_of(importer, 2)) == 1) {
+    DTR_ASSIGN(values, builder.view(values, {1}));
+    DTR_ASSIGN(values, builder.expand(values, {count}));
+  }
+  DTR_ASSIGN(ValueId base, importer.file_value(3));
+  DTR_ASSIGN(base, builder.view(base, Shape(shape.size(), 1)));
+  DTR_ASSIGN(base, builder.expand(base, shape));
+  return put_rows(importer, base, index, values, false);
+}
+
+// Sums of the rows that have the same number. Operands: rows, their numbers, how many there are
+// (else one more than the greatest number, as the output has).
+Result<ValueId> segment_sum(Importer& importer) {
+  Builder builder(importer);
+  Shape shape = shape_of(importer, 0);
+  const Shape of_index = shape_of(importer, 1);
+  if (shape.empty() || of_index != Shape{shape[0]})
+    return importer.unsupported(fmt::format("numbers of shape {}", to_string(of_index)));
+  if (importer.has(2)) {
+    DTR_ASSIGN(const Ints count, importer.integers(2));
+    shape[0] = count.size() == 1 ? count[0] : -1;
+  } else {
+    DTR_ASSIGN(const Ints numbers, importer.integers(1));
+    shape[0] = numbers.empty() ? -1 : 1 + *std::ranges::max_element(numbers);
+  }
+  DTR_TRY(importer.check_shape(shape));
+  if (element_count(shape) < 1) return importer.unsupported("its result is empty");
+  DTR_ASSIGN(ValueId index, importer.file_value(1));
+  DTR_ASSIGN(index, builder.view(index, {of_index[0], 1}));
+  DTR_ASSIGN(ValueId rows, importer.file_value(0));
+  DTR_ASSIGN(const ValueId zeros, builder.constant(importer.type(rows).dtype, shape, 0, "zeros"));
+  return put_rows(importer, zeros, index, rows, true);
 }
 
 // Operands: x, a part of it, the place of the part, which is moved to lie inside.
@@ -607,8 +647,11 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::REDUCE_PROD, 2, 2, reduce_product},
     {BuiltinOperator::REVERSE_SEQUENCE, 2, 2, reverse_sequence},
     {BuiltinOperator::SCATTER_ND, 3, 3, scatter_nd},
+    {BuiltinOperator::SEGMENT_SUM, 2, 2, segment_sum},
     {BuiltinOperator::SHAPE, 1, 1, shape},
+    {BuiltinOperator::SPARSE_TO_DENSE, 4, 4, sparse_to_dense},
     {BuiltinOperator::TOPK_V2, 2, 2, nullptr, top_k},
+    {BuiltinOperator::UNSORTED_SEGMENT_SUM, 3, 3, segment_sum},
     {BuiltinOperator::ZEROS_LIKE, 1, 1, zeros_like},
 };
 

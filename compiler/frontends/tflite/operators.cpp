@@ -328,8 +328,12 @@ Result<ValueId> arithmetic(Importer& importer) {
   return importer.append(kDef, {a, b}, std::move(attributes));
 }
 
-template <bool kMaximum>
+enum class Pool : uint8_t { kMaximum, kMean, kNorm };
+
+// kNorm is the root of the mean of squares.
+template <Pool kPool>
 Result<ValueId> pool(Importer& importer) {
+  constexpr bool kMaximum = kPool == Pool::kMaximum;
   DTR_ASSIGN(const fb::Pool2DOptions* options,
              importer.options<fb::Pool2DOptions>(OptionsType::Pool2DOptions));
   const Ints kernel{options->filter_height(), options->filter_width()};
@@ -342,6 +346,14 @@ Result<ValueId> pool(Importer& importer) {
   attributes.set("ceil_mode", false);
   if (kMaximum) attributes.set("dilation", Ints{1, 1});
   if (!kMaximum) attributes.set("count_include_pad", false);
+  if (kPool == Pool::kNorm) {
+    Importer::Builder builder(importer);
+    DTR_ASSIGN(ValueId y, importer.real_value(0));
+    DTR_ASSIGN(y, builder.emit(ops::kMulTensor.name, {y, y}));
+    DTR_ASSIGN(y, builder.emit(ops::kAvgPool2d.name, {y}, attributes));
+    DTR_ASSIGN(y, on_reals(importer, "aten.sqrt", {y}));
+    return activated(importer, y, activation);
+  }
   DTR_ASSIGN(const ValueId x, importer.value(0));
   DTR_ASSIGN(const ValueId y, importer.append(kMaximum ? ops::kMaxPool2d : ops::kAvgPool2d, {x},
                                               std::move(attributes)));
@@ -603,7 +615,7 @@ constexpr OperatorDef kOperators[] = {
      arithmetic<ops::kAddTensor, fb::AddOptions, OptionsType::AddOptions>},
     {BuiltinOperator::ARG_MAX, 2, 2, index_of_extreme<ops::kArgmax>},
     {BuiltinOperator::ARG_MIN, 2, 2, index_of_extreme<ops::kArgmin>},
-    {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<false>},
+    {BuiltinOperator::AVERAGE_POOL_2D, 1, 1, pool<Pool::kMean>},
     {BuiltinOperator::BATCH_MATMUL, 2, 2, batch_matmul},
     {BuiltinOperator::CONCATENATION, 1, kAnyNumber, concatenation},
     {BuiltinOperator::CONV_2D, 2, 3, conv_2d},
@@ -612,9 +624,10 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::DEQUANTIZE, 1, 1, dequantize},
     {BuiltinOperator::FULLY_CONNECTED, 2, 3, fully_connected},
     {BuiltinOperator::GELU, 1, 1, gelu},
+    {BuiltinOperator::L2_POOL_2D, 1, 1, pool<Pool::kNorm>},
     {BuiltinOperator::LEAKY_RELU, 1, 1, leaky_relu},
     {BuiltinOperator::LOG_SOFTMAX, 1, 1, log_softmax},
-    {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<true>},
+    {BuiltinOperator::MAX_POOL_2D, 1, 1, pool<Pool::kMaximum>},
     {BuiltinOperator::MEAN, 2, 2, reduction<ops::kMeanDim>},
     {BuiltinOperator::MUL, 2, 2,
      arithmetic<ops::kMulTensor, fb::MulOptions, OptionsType::MulOptions>},
@@ -669,7 +682,7 @@ Result<ValueId> activated(Importer& importer, ValueId value, const std::string& 
 const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators :
        {std::span<const OperatorDef>(kOperators), elementwise_operators(), movement_operators(),
-        index_operators(), variable_operators()})
+        index_operators(), recurrent_operators(), variable_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};

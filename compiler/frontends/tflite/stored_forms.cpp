@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compiler/frontends/tflite/importer.h"
 #include "compiler/support/half.h"
 
 namespace dtr::tflite {
@@ -26,6 +27,10 @@ bool is_half(TensorType type) {
 }
 bool is_real(TensorType type) { return type == TensorType::FLOAT32 || is_half(type); }
 bool quantized(const TensorInfo& tensor) { return !tensor.scales.empty(); }
+bool is_recurrent(fb::BuiltinOperator code) {
+  return std::ranges::find(recurrent_operators(), code, &OperatorDef::code) !=
+         recurrent_operators().end();
+}
 
 class Converter {
  public:
@@ -39,6 +44,7 @@ class Converter {
       if (tensor.type == TensorType::INT4) DTR_TRY(unpack_nibbles(tensor));
       if (is_half(tensor.type)) DTR_TRY(widen(tensor));
     }
+    DTR_TRY(dequantize_recurrent());
     DTR_TRY(has_int16_activations() ? dequantize_all() : dequantize_weights_of_float());
     for (TensorInfo& tensor : file_.tensors)
       if (tensor.type == TensorType::UINT8 && quantized(tensor)) DTR_TRY(shift_bytes(tensor));
@@ -219,8 +225,43 @@ class Converter {
     }
   }
 
+  // Weights and states of recurrent operators between codes. Their integer form keeps states and
+  // products in int16; a file has scales of those beside, which no operator reads.
+  Result<void> dequantize_recurrent() {
+    std::vector<bool> by_others(file_.tensors.size());
+    for (const OperatorInfo& op : file_.operators)
+      for (const int32_t input : op.inputs)
+        if (input >= 0 && !is_recurrent(op.code)) by_others[static_cast<size_t>(input)] = true;
+    size_t count = 0;
+    for (const OperatorInfo& op : file_.operators) {
+      if (!is_recurrent(op.code) || op.outputs.empty() ||
+          !quantized(file_.tensors[static_cast<size_t>(op.outputs[0])]))
+        continue;
+      ++count;
+      for (const int32_t input : op.inputs) {
+        if (input < 0 || by_others[static_cast<size_t>(input)]) continue;
+        TensorInfo& tensor = file_.tensors[static_cast<size_t>(input)];
+        if (quantized(tensor) && (tensor.constant() || tensor.is_variable))
+          DTR_TRY(dequantize(tensor));
+      }
+    }
+    if (count > 0)
+      note(
+          fmt::format("{} recurrent operator{} in float between int8 inputs and outputs, where "
+                      "TFLite rounds states and products to int16",
+                      count, count == 1 ? " computes" : "s compute"));
+    return {};
+  }
+
   bool has_int16_activations() const {
-    return std::ranges::any_of(file_.tensors, [](const TensorInfo& tensor) {
+    return std::ranges::any_of(file_.operators, [&](const OperatorInfo& op) {
+      return has_int16_activation(op.inputs) || has_int16_activation(op.outputs);
+    });
+  }
+  bool has_int16_activation(const std::vector<int32_t>& tensors) const {
+    return std::ranges::any_of(tensors, [&](int32_t index) {
+      if (index < 0) return false;
+      const TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
       return tensor.type == TensorType::INT16 && quantized(tensor) && !tensor.constant();
     });
   }

@@ -1,6 +1,7 @@
 // Variables, which a model keeps from run to run: VAR_HANDLE names one, READ_VARIABLE and
 // ASSIGN_VARIABLE read and write it, and the subgraph of CALL_ONCE says how it begins. A variable
-// that is read and written is a state of the graph; one that is only read is a constant.
+// that is read and written is a state of the graph; one that is only read is a constant. Recurrent
+// operators keep their state in variable tensors, without a handle; those begin as zeros.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,11 +75,26 @@ Result<void> Importer::find_variables() {
     (reads ? variable.is_read : variable.is_written) = true;
   }
   op_ = nullptr;
+  find_variable_tensors();
   if (variables_.empty()) return {};
   for (const OperatorInfo& op : file_.operators)
     if (op.code == BuiltinOperator::CALL_ONCE) DTR_TRY(read_initial_values(op));
   for (auto& [name, variable] : variables_) DTR_TRY(add_variable(name, variable));
   return {};
+}
+
+// The tensors that operators read and write without a handle.
+void Importer::find_variable_tensors() {
+  for (const OperatorInfo& op : file_.operators)
+    for (const int32_t input : op.inputs) {
+      if (input < 0 || handles_.contains(input)) continue;
+      const TensorInfo& tensor = file_.tensors[static_cast<size_t>(input)];
+      if (!tensor.is_variable) continue;
+      std::string name = tensor.name;
+      if (variables_.contains(name)) name += fmt::format("_{}", input);
+      handles_[input] = name;
+      variables_[name] = {.tensor = &tensor, .initial = {}, .is_read = true, .is_written = true};
+    }
 }
 
 // The subgraph that CALL_ONCE names assigns constants to variables.
@@ -161,6 +177,26 @@ Result<bool> Importer::convert_variable(const OperatorInfo& op) {
     DTR_ASSIGN(variable.current, value(1));
   }
   return true;
+}
+
+Result<ValueId> Importer::kept(size_t operand) {
+  if (!has(operand) || !tensor(operand).is_variable)
+    return invalid(fmt::format("input {}, its state, is not a variable", operand));
+  return dequantized(variables_.at(handles_.at(op_->inputs[operand])).current);
+}
+
+Result<void> Importer::keep(size_t operand, ValueId next) {
+  Variable& variable = variables_.at(handles_.at(op_->inputs[operand]));
+  const Type of = type(variable.current);
+  if (type(next).shape != of.shape)
+    return invalid(fmt::format("its state is {}, the variable `{}` has {}",
+                               to_string(type(next).shape), tensor(operand).name,
+                               to_string(of.shape)));
+  variable.current = next;
+  if (!of.quantized()) return {};
+  DTR_ASSIGN(variable.current,
+             Builder(*this).emit(ops::kQuantize.name, {next}, {}, of.quantization));
+  return {};
 }
 
 // The states' next values, in their order.

@@ -433,6 +433,62 @@ def structural():
     yield "BROADCAST_ARGS", lambda m: m.op(
         B.BROADCAST_ARGS, [m.ints([3, 1, 5]), m.ints([4, 1])], [3], None, None, I
     )
+    for ids, count in (([0, 0, 1, 3], 4), ([2, 0, 2, 2], 5)):
+        for dtype in (F, I):
+            for row in ((), (3,), (2, 3)):
+                if ids == sorted(ids):
+                    yield "SEGMENT_SUM", lambda m, i=ids, n=count, d=dtype, r=row: m.op(
+                        B.SEGMENT_SUM,
+                        [m.x((4, *r), d), m.ints(i)],
+                        [n, *r],
+                        None,
+                        options("SegmentSum"),
+                        d,
+                    )
+                yield "UNSORTED_SEGMENT_SUM", lambda m, i=ids, n=count, d=dtype, r=row: m.op(
+                    B.UNSORTED_SEGMENT_SUM,
+                    [m.x((4, *r), d), m.ints(i), m.ints(n)],
+                    [n, *r],
+                    None,
+                    options("UnsortedSegmentSum"),
+                    d,
+                )
+    for index, shape in (([1, 4, 2], [6]), ([[0, 1], [1, 0], [2, 2]], [3, 4])):
+        for value in ((), (3,)):
+            for dtype in (F, I):
+                yield "SPARSE_TO_DENSE", lambda m, i=index, s=shape, v=value, d=dtype: m.op(
+                    B.SPARSE_TO_DENSE,
+                    [m.ints(i), m.ints(s), m.x(v, d), m.constant(np.asarray(2, d), None, d)],
+                    s,
+                    None,
+                    options("SparseToDense"),
+                    d,
+                )
+    for padding in (VALID, SAME):
+        yield "L2_POOL_2D", lambda m, p=padding: m.op(
+            B.L2_POOL_2D,
+            [m.x((2, 7, 5, 3))],
+            [2, 3, 2, 3] if p == VALID else [2, 4, 3, 3],
+            None,
+            options("Pool2D", padding=p, strideH=2, strideW=2, filterHeight=3, filterWidth=2),
+            F,
+        )
+    yield "SCATTER_ND twice", lambda m: m.op(
+        B.SCATTER_ND,
+        [m.ints([[1], [3], [1]]), m.x((3, 2)), m.ints([4, 2])],
+        [4, 2],
+        None,
+        options("ScatterNd"),
+        F,
+    )
+    yield "SCATTER_ND computed", lambda m: m.op(
+        B.SCATTER_ND,
+        [m.x((3, 2), I, 0, 2), m.x((3, 5)), m.ints([3, 3, 5])],
+        [3, 3, 5],
+        None,
+        options("ScatterNd"),
+        F,
+    )
     yield "EMBEDDING_LOOKUP", lambda m: m.op(
         B.EMBEDDING_LOOKUP,
         [m.x((3,), I, 0, 6), m.constant(m.rng.uniform(-1, 1, (7, 5)), None, F)],
