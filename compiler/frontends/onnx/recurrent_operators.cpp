@@ -29,6 +29,17 @@ Result<ValueId> with_gates(NodeImport& node, ValueId all, int64_t way, const Int
   return node.concatenate(std::move(parts), 0);
 }
 
+// Of one direction. The file has the order input, output, forget.
+Result<void> add_peepholes(NodeImport& node, ValueId all, int64_t way, CellWeights& weights) {
+  DTR_ASSIGN(const ValueId one, node.slice(all, 0, way, way + 1));
+  const int64_t hidden = node.shape(one)[1] / 3;
+  for (const auto& [place, gate] : {std::pair<int64_t, size_t>{0, 0}, {1, 3}, {2, 1}}) {
+    DTR_ASSIGN(const ValueId part, node.slice(one, 1, place * hidden, (place + 1) * hidden));
+    DTR_ASSIGN(weights.lstm.peephole[gate], node.view(part, {hidden}));
+  }
+  return {};
+}
+
 // The state of one direction, [N, H]: stored, or zeros.
 Result<ValueId> state_of(NodeImport& node, size_t input, int64_t way, int64_t batch, int64_t hidden,
                          bool batch_first) {
@@ -159,10 +170,11 @@ Result<Values> recurrent(NodeImport& node) {
         return node.unsupported("sequences of different lengths",
                                 "Export the model for sequences of one length.");
   }
+  ValueId peepholes;
   if (node.has(7)) {
-    DTR_ASSIGN(const std::vector<double> peepholes, node.known(7));
-    for (const double each : peepholes)
-      if (each != 0) return node.unsupported("its gates see the cell (peepholes)");
+    DTR_ASSIGN(peepholes, node.value(7));
+    if (node.shape(peepholes) != Shape{ways, 3 * hidden})
+      return node.invalid("its peepholes do not fit");
   }
   // In the file: input, output, forget, cell; update, reset, new.
   const Ints order = kCell == Cell::kLstm  ? Ints{0, 2, 3, 1}
@@ -179,6 +191,7 @@ Result<Values> recurrent(NodeImport& node) {
       DTR_ASSIGN(weights.input_bias, with_gates(node, of_input, way, order));
       DTR_ASSIGN(weights.hidden_bias, with_gates(node, of_state, way, order));
     }
+    if (peepholes.valid()) DTR_TRY(add_peepholes(node, peepholes, way, weights));
     CellState first;
     DTR_ASSIGN(first.hidden, state_of(node, 5, way, batch, hidden, batch_first));
     if (kCell == Cell::kLstm) {
