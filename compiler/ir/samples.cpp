@@ -17,18 +17,33 @@ std::string names_of(std::span<const NamedTensor> arrays) {
   return text.empty() ? "none" : text;
 }
 
-const NamedTensor* find_array(std::span<const NamedTensor> arrays, const std::string& input,
-                              size_t index, size_t inputs, const std::string& file) {
-  const auto named = [&](const std::string& wanted) {
-    const auto at = std::find_if(arrays.begin(), arrays.end(),
-                                 [&](const NamedTensor& array) { return array.name == wanted; });
-    return at == arrays.end() ? nullptr : &*at;
+// The array for input `k`; nullptr if there is none. Error: kDataMissingArray, if two are.
+Result<const NamedTensor*> find_array(const Graph& graph, size_t k,
+                                      std::span<const NamedTensor> arrays,
+                                      const std::string& file) {
+  const auto inputs = std::span(graph.inputs()).first(graph.user_input_count());
+  const std::string& input = graph.value(inputs[k]).name;
+  const auto is_of_another = [&](const std::string& name) {
+    return name != input && std::ranges::any_of(inputs, [&](ValueId each) {
+             return graph.value(each).name == name;
+           });
   };
-  if (const NamedTensor* array = named(input)) return array;
-  if (const NamedTensor* array = named(fmt::format("input_{}", index))) return array;
-  if (index == 0)
-    if (const NamedTensor* array = named("input")) return array;
-  return inputs == 1 && arrays.size() == 1 && file.ends_with(".npy") ? arrays.data() : nullptr;
+  const NamedTensor* found = nullptr;
+  for (const std::string& wanted :
+       {input, fmt::format("input_{}", k), std::string(k == 0 ? "input" : "")}) {
+    const auto array = std::ranges::find(arrays, wanted, &NamedTensor::name);
+    if (array == arrays.end() || &*array == found || is_of_another(wanted)) continue;
+    if (found != nullptr)
+      return fail(DiagnosticId::kDataMissingArray,
+                  fmt::format("the arrays `{}` and `{}` are both for input `{}`", found->name,
+                              array->name, input),
+                  "leave one of them out, or name each after the input that it is for",
+                  {.file = file});
+    found = &*array;
+  }
+  if (found != nullptr) return found;
+  return inputs.size() == 1 && arrays.size() == 1 && file.ends_with(".npy") ? arrays.data()
+                                                                            : nullptr;
 }
 
 // How many samples of shape `input` an array of shape `array` holds, or -1.
@@ -68,7 +83,7 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
   for (size_t k = 0; k < inputs; ++k) {
     const Value& input = graph.value(graph.inputs()[k]);
     const Type& type = input.type;
-    const NamedTensor* array = find_array(arrays, input.name, k, inputs, file);
+    DTR_ASSIGN(const NamedTensor* array, find_array(graph, k, arrays, file));
     if (array == nullptr)
       return fail(
           DiagnosticId::kDataMissingArray,
@@ -138,6 +153,11 @@ Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
       for (float& x : tensor.values<float>())
         x = static_cast<float>(std::sqrt(-2 * std::log(uniform())) *
                                std::cos(2 * std::numbers::pi * uniform()));
+    // Any code is one; integers may be indices, of which only 0 is sure to be in range.
+    const bool any_byte = input.type.dtype == DType::kInt8 || input.type.dtype == DType::kUint8;
+    if (any_byte || input.type.dtype == DType::kBool)
+      for (size_t i = 0; i < tensor.view().bytes(); ++i)
+        tensor.view().data[i] = static_cast<std::byte>(generator() >> (any_byte ? 56 : 63));
     samples.inputs_.push_back(
         {.name = input.name, .first = {input.type.dtype, input.type.shape, tensor.view().data}});
     samples.owned_.push_back(std::move(tensor));

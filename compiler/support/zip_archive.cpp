@@ -127,8 +127,11 @@ Result<ZipArchive> ZipArchive::open(std::span<const std::byte> bytes, std::strin
 }
 
 Result<void> ZipArchive::list() {
-  constexpr std::string_view kCentral("PK\x01\x02", 4), kLocal("PK\x03\x04", 4);
+  constexpr std::string_view kCentral("PK\x01\x02", 4), kLocal("PK\x03\x04", 4),
+      kEnd("PK\x05\x06", 4);  // an archive without entries begins with its end
   constexpr size_t kCentralBytes = 46, kLocalBytes = 30, kMaxName = 1023;
+  if (record_at(bytes_, 0, kEnd, kEnd.size()))
+    return refuse(DiagnosticId::kZipInvalid, "the archive has no entries");
   if (!record_at(bytes_, 0, kLocal, kLocal.size()))
     return refuse(DiagnosticId::kZipInvalid, "not a zip archive");
   const std::optional<Directory> directory = find_directory(bytes_);

@@ -229,6 +229,14 @@ TEST(Samples, AreFoundByNameOrOrder) {
   EXPECT_EQ(bind({{"input", {2}}, {"b", {2}}}).error().id, DiagnosticId::kDataShape);
   EXPECT_EQ(bind({{"a", {1, 3}}, {"input", {2}}}).error().id, DiagnosticId::kDataMissingArray);
   EXPECT_EQ(bind({{"a", {1, 3}}, {"b", {4}}}).error().id, DiagnosticId::kDataShape);
+  const auto two = bind({{"a", {5, 3}}, {"b", {5, 2}}, {"input_1", {5, 2}}});
+  ASSERT_FALSE(two);
+  EXPECT_EQ(two.error().reason, "the arrays `b` and `input_1` are both for input `b`");
+  const Module swapped = parse("graph @forward(%input_1: f32[3], %y: f32[2]) {\n  return %y\n}\n");
+  std::vector<NamedTensor> named;
+  named.push_back({"input_1", Tensor(DType::kFloat32, {4, 3})});
+  named.push_back({"y", Tensor(DType::kFloat32, {4, 2})});
+  EXPECT_TRUE(Samples::bind(swapped.forward(), named, "data.npz"));
 
   const Module one = parse("graph @forward(%x: f32[3]) {\n  return %x\n}\n");
   const auto arrays = ramp("photo", {2, 3}, 0, 5);

@@ -1,4 +1,6 @@
 // Zip archives: reading, writing, damage, limits.
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "compiler/support/zip_archive.h"
@@ -31,6 +33,12 @@ Bytes patched(Bytes bytes, std::string_view from, std::string_view to, int occur
   EXPECT_NE(at, std::string::npos);
   text.replace(at, to.size(), to);
   return to_bytes(text);
+}
+
+TEST(Zip, AnEmptyArchiveIsSaidToBeOne) {
+  Bytes empty(22);
+  std::ranges::copy(std::array{'P', 'K', '\x05', '\x06'}, reinterpret_cast<char*>(empty.data()));
+  EXPECT_EQ(ZipArchive::open(empty, "a.zip").error().reason, "the archive has no entries");
 }
 
 TEST(Zip, ReadsStoredInPlaceAndDeflated) {
