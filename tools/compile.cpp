@@ -70,10 +70,9 @@ void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions&
       "!--no-check", o.check, "Do not run the program on samples and compare it with the model");
   verb->add_option("--min-sqnr", o.min_sqnr,
                    "Refuse the program if an output has fewer dB than this in that comparison "
-                   "(-99: accept any)")
+                   "(-99: accept any; default 3, where samples are given)")
       ->check(number(-99, 99, ""))
-      ->excludes(no_check)
-      ->capture_default_str();
+      ->excludes(no_check);
   verb->add_flag("--row-packing", o.row_packing,
                  "Let convolutions of few channels fill the array from neighbouring columns (an "
                  "assumption, see docs/npu.md)")

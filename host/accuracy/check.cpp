@@ -88,7 +88,7 @@ struct Accuracy {
   const Graph& as_compiled;
   std::span<const TensorView> sample;
   size_t index;       // of the sample
-  bool on_noise;      // that stands in for samples
+  bool lets_steps;    // noise stands in for samples, and nothing was asked for
   std::string where;  // "noise", "calibration sample 3"
 
   Result<void> check(const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs,
@@ -102,7 +102,7 @@ struct Accuracy {
           real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
       const double decibels = decibels_of(expected, actual);
       if (decibels >= least) continue;
-      const double steps = on_noise ? 2 : index > 0 || is_zero(expected) ? 1 : 0;
+      const double steps = lets_steps ? 2 : index > 0 || is_zero(expected) ? 1 : 0;
       if (compare(expected.view(), actual.view()).max_absolute <= steps * step_of(i)) continue;
       DTR_ASSIGN(const bool lost, lost_in_float(i, expected, least));
       if (lost) continue;
@@ -151,6 +151,38 @@ struct Accuracy {
   }
 };
 
+// What an input is quantized as; nullopt if it is not.
+std::optional<Quantization> quantization_of_input(const Graph& graph, size_t index) {
+  for (const Use& use : graph.value(graph.inputs()[index]).uses)
+    if (const Op& op = graph.op(use.op); op.def == &ops::kQuantize)
+      return graph.type(op.results[0]).quantization;
+  return std::nullopt;
+}
+
+// A sample of noise by input of the model as it was read.
+std::vector<NamedTensor> noise_in_ranges(const Compilation& compilation) {
+  const Graph& original = compilation.as_read;
+  const Samples plain = Samples::random(original, 1);
+  const std::vector<TensorView> views = plain.inputs(0);
+  std::vector<NamedTensor> arrays;
+  for (size_t i = 0; i < views.size(); ++i) {
+    Tensor tensor =
+        Tensor::copy_of(views[i].dtype, views[i].shape, {views[i].data, views[i].bytes()});
+    const auto quantization = quantization_of_input(compilation.quantized, i);
+    if (quantization && tensor.dtype() == DType::kFloat32) {
+      const float low = quantization->scale() *
+                        static_cast<float>(quantization->qmin - quantization->zero_point()),
+                  high = quantization->scale() *
+                         static_cast<float>(quantization->qmax - quantization->zero_point());
+      for (float& x : tensor.values<float>())
+        x = std::clamp((low + high) / 2 + x * (high - low) / 6, low, high);
+    }
+    arrays.push_back(
+        {.name = original.value(original.inputs()[i]).name, .tensor = std::move(tensor)});
+  }
+  return arrays;
+}
+
 // Whether two tensors are the same real values, element by element; NaN is NaN.
 bool are_equal(const Tensor& expected, const Tensor& actual) {
   return compare(expected.view(), actual.view()).max_absolute == 0;
@@ -159,7 +191,7 @@ bool are_equal(const Tensor& expected, const Tensor& actual) {
 // Runs on samples, each held against the model as it was read.
 class OutputChecker {
  public:
-  OutputChecker(const Compilation& compilation, double least_decibels)
+  OutputChecker(const Compilation& compilation, std::optional<double> least_decibels)
       : compilation_(compilation),
         float_model_(make_stream(compilation.module, compilation.as_read,
                                  make_reference_executor(compilation.module, compilation.as_read))),
@@ -188,16 +220,16 @@ class OutputChecker {
     check_.sqnr_db = std::min(check_.sqnr_db, sqnr.decibels());
     ++check_.samples;
     const bool stands_in = compilation_.samples() == nullptr;
-    if (stands_in && !compilation_.came_quantized) return {};
+    if (stands_in && !compilation_.came_quantized && !least_decibels_) return {};
     const Accuracy accuracy{
         compilation_.module,
         original,
         as_compiled,
         sample,
         index,
-        stands_in,
+        stands_in && !least_decibels_,
         check_.on_noise ? std::string("noise") : fmt::format("calibration sample {}", index)};
-    return accuracy.check(ideal, outputs, least_decibels_);
+    return accuracy.check(ideal, outputs, least_decibels_.value_or(kLeastCheckDecibels));
   }
 
   const OutputCheck& result() const { return check_; }
@@ -205,18 +237,23 @@ class OutputChecker {
  private:
   const Compilation& compilation_;
   std::unique_ptr<Executor> float_model_;
-  double least_decibels_;
+  std::optional<double> least_decibels_;
   OutputCheck check_;
 };
 
 }  // namespace
 
-Result<CheckFigures> check_program(const Compilation& compilation, double least_decibels) {
+Result<CheckFigures> check_program(const Compilation& compilation,
+                                   std::optional<double> least_decibels) {
   const Module& module = compilation.module;
   const Graph& original = compilation.as_read;
   const Samples* samples = compilation.samples();
+  std::vector<NamedTensor> arrays;
   std::optional<Samples> noise;
-  if (samples == nullptr) noise = Samples::random(original, 1);
+  if (samples == nullptr) {
+    arrays = noise_in_ranges(compilation);
+    DTR_ASSIGN(noise, Samples::bind(original, arrays, "noise"));
+  }
   const Samples& data = samples == nullptr ? *noise : *samples;
   const std::vector<TensorView> sample = data.inputs(0);
 

@@ -36,7 +36,7 @@ struct CompileOptions {
   std::string report_json, placement, patterns, quantization_json, emit_ir, print_after;
   bool report_quantization = false;
   bool check = true;
-  double min_sqnr = kLeastCheckDecibels;
+  std::optional<double> min_sqnr = {};
   bool row_packing = false;
   std::string schedule = "own";
   std::string sram;       // bytes, with K or M; empty: as the recipe or the target has it

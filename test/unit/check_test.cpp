@@ -263,6 +263,31 @@ TEST(Check, SaysThatRangesWereChosenOnNoise) {
   EXPECT_EQ(figures->outputs.samples, 4U);
 }
 
+// Ranges of a file, without samples: noise has the magnitude of what they were chosen on.
+TEST(Check, DrawsNoiseInTheRangesOfTheInputs) {
+  Tensor data(DType::kFloat32, {1, 1, 4});
+  std::ranges::copy(std::array{500.0F, -1000.0F, 250.0F, 1000.0F}, data.values<float>().begin());
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", std::move(data)});
+  Module first = *parse_module(scaled_layer("0.5"), "model.ir");
+  const Samples samples = *Samples::bind(first.forward(), arrays, "data");
+  const Result<Compilation> calibrated =
+      compile_model(std::move(first), {.target = find_target("imxrt700"), .samples = &samples});
+  ASSERT_TRUE(calibrated) << to_text(calibrated.error());
+  const Result<Compilation> loaded =
+      compile_model(*parse_module(scaled_layer("0.5"), "model.ir"),
+                    {.target = find_target("imxrt700"), .ranges = &*calibrated->calibration});
+  ASSERT_TRUE(loaded) << to_text(loaded.error());
+  const Result<CheckFigures> figures = check_program(*loaded);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  EXPECT_TRUE(figures->outputs.on_noise);
+  EXPECT_GT(figures->outputs.sqnr_db, 25);
+  // What is asked for is held, noise or not.
+  const Result<CheckFigures> held = check_program(*loaded, 95);
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().id, DiagnosticId::kCheckInaccurate);
+}
+
 TEST(Check, HoldsAQuantizedModelAgainstItself) {
   const Result<Compilation> compiled =
       compile_model(model(1), {.target = find_target("imxrt700"), .ranges = AsItIs{}});
