@@ -38,7 +38,7 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
   return verb;
 }
 
-Result<void> run_eval(const CommonOptions&, const EvalOptions& options) {
+Result<void> run_eval(const CommonOptions& common, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
   const ProgramInput program{.path = options.program, .tensor_files = options.tensor_files};
   DTR_ASSIGN(const std::unique_ptr<Session> first, program.open());
@@ -53,6 +53,9 @@ Result<void> run_eval(const CommonOptions&, const EvalOptions& options) {
                                                        *first);
   progress.reset();  // erases its line
   DTR_TRY(evaluation);
+  for (const Diagnostic& warning : evaluation->warnings)
+    print_error("{}\n",
+                EncodedLines{common.json_diagnostics ? to_json(warning) : to_text(warning)});
   const Score& score = evaluation->score;
   if (score.without_class > 0)
     print_error("note: the program's outputs hold NaN in {} of {} samples, which count as wrong\n",

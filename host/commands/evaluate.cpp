@@ -10,6 +10,7 @@
 
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/support/thread_pool.h"
+#include "host/commands/run_results.h"
 
 namespace dtr {
 namespace {
@@ -240,11 +241,13 @@ Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session&
   if (!labels.empty())
     DTR_TRY(check_labels(labels, classes, {.file = options.data.path, .node = options.labels}));
   DTR_TRY(check_output(outputs.front(), samples.size(), expected, options));
-  EvaluationResult evaluation{.score = score_of(outputs, labels, expected),
-                              .has_labels = !labels.empty(),
-                              .has_expected = expected.any(),
-                              .is_int8 = computes_in_int8(first.pte_file()),
-                              .inference = inference_of(first.pte_file(), stats)};
+  EvaluationResult evaluation{
+      .score = score_of(outputs, labels, expected),
+      .has_labels = !labels.empty(),
+      .has_expected = expected.any(),
+      .is_int8 = computes_in_int8(first.pte_file()),
+      .inference = inference_of(first.pte_file(), stats),
+      .warnings = nan_warnings(first.signature(), samples, samples.size(), options.data.path)};
   DTR_TRY(check_finite(evaluation.score, options));
   return evaluation;
 }

@@ -30,8 +30,9 @@ struct Score {
 struct EvaluationResult {
   Score score;
   bool has_labels = false, has_expected = false;
-  bool is_int8 = false;  // the program
-  Inference inference;   // of one sample
+  bool is_int8 = false;                   // the program
+  Inference inference;                    // of one sample
+  std::vector<Diagnostic> warnings = {};  // of NaN among the inputs
 };
 
 // `first`: a session of the program. Errors: those of reading, binding and running;
