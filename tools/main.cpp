@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -83,7 +84,11 @@ int command(int argc, char** argv, CommonOptions& common) {
   try {  // CLI11 reports by exceptions; nothing else here throws
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kGood : kUsage;
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    print("{}", out.str());
+    print_error("{}", EncodedLines{err.str()});  // it repeats what was given
+    return code == 0 ? kGood : kUsage;
   }
   common.json_diagnostics = diagnostics == "json";
   for (size_t i = 0; i < verbs.size(); ++i)

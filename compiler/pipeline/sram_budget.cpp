@@ -207,11 +207,12 @@ class BudgetSearch {
     Place place = why_not_ ? why_not_->place : Place{.file = module_.file};
     return fail(
         DiagnosticId::kMemoryExceeded,
-        fmt::format("no program within {} bytes of SRAM is found: the smallest takes {} bytes{}",
-                    with_thousands(budget_.bytes), with_thousands(smallest),
+        fmt::format("no program within {} byte{} of SRAM is found: the smallest takes {} bytes{}",
+                    with_thousands(budget_.bytes), budget_.bytes == 1 ? "" : "s",
+                    with_thousands(smallest),
                     why_not_ ? ", which this operator needs: " + why_not_->reason : std::string()),
-        fmt::format("give --sram {} or more, or make the tensors of that operator smaller",
-                    smallest),
+        fmt::format("give --sram {} or more, or make the tensors of {} smaller", smallest,
+                    why_not_ ? "that operator" : "the model"),
         std::move(place));
   }
 

@@ -252,9 +252,10 @@ Result<uint64_t> parse_sram_bytes(std::string_view text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
   if (error != std::errc() || end != digits.data() + digits.size() || bytes == 0 ||
       bytes > UINT32_MAX / unit)
-    return fail(DiagnosticId::kSramInvalid,
-                fmt::format("`{}` is not a number of bytes between 1 and 4G", text),
-                "write bytes, or a number with K (1,024 bytes) or M (1,024 K), such as 64K");
+    return fail(
+        DiagnosticId::kSramInvalid,
+        fmt::format("`{}` is not a number of bytes from 1 to {}", text, with_thousands(UINT32_MAX)),
+        "write bytes, or a number with K (1,024 bytes) or M (1,024 K), such as 64K");
   return bytes * unit;
 }
 

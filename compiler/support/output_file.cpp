@@ -154,7 +154,9 @@ Result<void> check_outputs(std::initializer_list<std::string> inputs,
                            std::initializer_list<std::string> outputs) {
   const auto same = [](const std::string& given_a, const std::string& given_b) {
     const auto resolved = [](const std::string& path) {
-      return written_path(path).value_or(path).string();
+      // Absolute: weakly_canonical leaves a relative path as it is where its first part is missing.
+      std::error_code error;
+      return std::filesystem::absolute(written_path(path).value_or(path), error).string();
     };
     const std::string a = resolved(given_a), b = resolved(given_b);
     std::error_code error;  // one is not there yet

@@ -179,6 +179,9 @@ TEST(OutputFile, IsNoInputAndNoOtherOutput) {
   EXPECT_EQ(test::error_text(check_outputs({in}, {out, out})),
             "error[file-not-writable]: " + out +
                 ": two outputs go to this file\n  fix: give each its own name");
+  // Spelled differently, in the folder of the process, where neither is there yet.
+  EXPECT_FALSE(check_outputs(
+      {}, {"none.out", "../" + std::filesystem::current_path().filename().string() + "/none.out"}));
 }
 
 TEST(OutputFile, WritesToDevices) {
