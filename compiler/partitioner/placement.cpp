@@ -294,7 +294,9 @@ class Placer {
         explain(op, *delegate, reason->refusal);
         if (std::optional<Reason>& of_op = placement_.reasons[op.index]) {
           of_op->because_of = reason->because_of;
-          of_op->bound_cycles = of_op->host_cycles;  // nothing is lost
+          // Nothing is lost by those that need a call of their own. What follows another operator
+          // may share that one's call.
+          if (reason->because_of.empty()) of_op->bound_cycles = of_op->host_cycles;
         }
         if (taking_host(op) != nullptr) {
           DTR_TRY(choose_on_host(op));
