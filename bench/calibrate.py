@@ -500,7 +500,7 @@ def measure(deuteron, folder):
             ]
         )
     text += (
-        "\nWhat all those sets of three constants say of other networks, with the same options and"
+        "\nWhat all those sets of three constants say of other networks (`models/*/float.pt2`, quantized here), with the same options and"
         " constants in SRAM (nobody publishes their times):\n\n"
     )
     text += table(

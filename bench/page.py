@@ -276,16 +276,16 @@ def document(record, anchors):
     )
     return f"""# Performance
 
-<!-- Written by bench/run.py (make bench): one run, all of the page. -->
+<!-- Written by bench/run.py (make bench). -->
 
-Commit `{run['commit']}`, {run['date']}, {run['cpu']} ({run['instruction_set']}), {run['cpus']} CPUs, yardstick {run['yardstick_ms']} ms.
+Seconds: one run at commit `{run['commit']}`, {run['date']}, {run['cpu']} ({run['instruction_set']}), {run['cpus']} CPUs, yardstick {run['yardstick_ms']} ms.
 Peers: `bench/anchors.json` of {anchors['date']}, {anchors['cpu']}, one thread, yardstick {anchors['yardstick_ms']} ms
 ({versions});
 `make anchors` measures them again. The yardstick is the best time of a fixed piece of work in the same run: where the two differ,
 the machine did, and the ratios with it.
 
-Accuracy, cycles, bytes, kernels and sizes are the same in every run, and `make test` compares them with what the tree computes
-now (`bench/run.py --check`), with oneDNN held to AVX2 (`ONEDNN_MAX_CPU_ISA`), because ranges that it observes depend on the
+All that is not a time is of this tree: accuracy, cycles, bytes, kernels and sizes are the same in every run, and `make test` compares
+them with what the tree computes (`bench/run.py --check`), with oneDNN held to AVX2 (`ONEDNN_MAX_CPU_ISA`), because ranges that it observes depend on the
 instruction set; instructions counted under QEMU may differ by 0.1 %. Seconds are those of the run above and are not compared:
 a processor with wider instructions simulates several times faster.
 {missing}
@@ -303,12 +303,12 @@ Models that come quantized by ExecuTorch's quantizer (`quantized.pt2`), against 
 
 ## Compile time
 
-Whole process, default options, the comparison on one sample included. Upstream: load, quantize and lower with ExecuTorch's NXP flow, PyTorch with
+Whole process, default options, the comparison on up to four samples included. Upstream: load, quantize and lower with ExecuTorch's NXP flow, PyTorch with
 one thread, closed converter replaced by one that costs nothing; imports are not in the ratio.
 
 {compile_table(times, anchors)}
 
-Operators and time: chains of residual blocks in quantized IR text, whole process without the comparison on one sample. Goal: 2,000 operators in less than
+Operators and time: chains of residual blocks in quantized IR text, whole process without that comparison. Goal: 2,000 operators in less than
 {GRAPH_SECONDS:g} s, and the time of an operator does not grow with their number.
 
 {growth_table(times)}
