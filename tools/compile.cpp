@@ -168,6 +168,11 @@ const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
       "compile", "Compile a model for a target: quantize, place, schedule, check, write a .pte");
   verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, .onnx, or IR text (.ir)")
       ->required();
+  verb->add_option("--dim", o.dims,
+                   "Size of a dimension that the export left open, by its name or its place: "
+                   "batch=1, s77=1, x.0=1 (repeatable); default: that of the --calibrate data")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
   verb->add_option("-o,--output", o.output,
                    "Program to write; default: the model's name with .pte");
   verb->add_option("--external-constants", o.external_constants,

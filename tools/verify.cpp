@@ -44,7 +44,8 @@ Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_ASSIGN(const std::unique_ptr<Session> session,
              Session::open(options.program, options.tensor_files));
   note_unused_tensors(options.tensor_files, {&session->pte_file()});
-  DTR_ASSIGN(const Module model, read_model(options.against));
+  DTR_ASSIGN(const Module model,
+             read_model(options.against, {.sampled = Samples::shapes_of(options.data)}));
   DTR_ASSIGN(const Samples samples, Samples::read(model.forward(), options.data));
   DTR_ASSIGN(const std::vector<LayerError> layers,
              verify_layers(*session, model, samples, options.samples));

@@ -137,6 +137,31 @@ Result<Samples> Samples::read(const Graph& graph, const std::string& file) {
   return samples;
 }
 
+decltype(DimensionSizes::sampled) Samples::shapes_of(std::span<const NamedTensor> arrays,
+                                                     std::string file) {
+  return [arrays, file = std::move(file)](const std::string& input, size_t index,
+                                          size_t inputs) -> Result<std::optional<Shape>> {
+    const NamedTensor* array = find_array(arrays, input, index, inputs, file);
+    if (array == nullptr) return std::optional<Shape>();
+    return std::optional(array->tensor.shape());
+  };
+}
+
+decltype(DimensionSizes::sampled) Samples::shapes_of(std::string file) {
+  // Arrays of other names have no elements: only those of inputs need be read.
+  return [file = std::move(file)](const std::string& input, size_t index,
+                                  size_t inputs) -> Result<std::optional<Shape>> {
+    const auto is_wanted = [&](std::string_view array) {
+      return array == input || array == fmt::format("input_{}", index) ||
+             (index == 0 && array == "input");
+    };
+    DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(file, is_wanted));
+    const NamedTensor* array = find_array(arrays, input, index, inputs, file);
+    if (array == nullptr) return std::optional<Shape>();
+    return std::optional(array->tensor.shape());
+  };
+}
+
 Samples Samples::random(const Graph& graph, size_t count, uint64_t seed) {
   Samples samples;
   samples.count_ = count;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/dimensions.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/npz.h"
 
@@ -31,6 +32,13 @@ class Samples {
   // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on
   // every machine for a seed.
   static Samples random(const Graph& graph, size_t count, uint64_t seed = 42);
+
+  // The shapes of the arrays of a .npz or .npy, for models with open dimensions
+  // (DimensionSizes::sampled); each call reads an array.
+  static decltype(DimensionSizes::sampled) shapes_of(std::string file);
+  // The same for arrays in memory, which outlive the function.
+  static decltype(DimensionSizes::sampled) shapes_of(std::span<const NamedTensor> arrays,
+                                                     std::string file);
 
   size_t size() const { return count_; }
   // The inputs of sample `index` in the graph's order. They refer to the arrays given to bind

@@ -126,13 +126,22 @@ class Compiler {
 
   // ---- reading
 
+  // Of dimensions that the model leaves open.
+  DimensionSizes sizes() const {
+    DimensionSizes sizes{.given = settings_.dims};
+    if (const auto* file = std::get_if<SampleFile>(&settings_.samples))
+      sizes.sampled = Samples::shapes_of(file->path);
+    return sizes;
+  }
+
   Result<void> read() {
     if (Module* module = std::get_if<Module>(&source_)) {
       c_.module = std::move(*module);
     } else if (const ModelBytes* model = std::get_if<ModelBytes>(&source_)) {
       c_.model_bytes = model->bytes;
       c_.kind = kind_of(model->bytes);
-      DTR_ASSIGN(c_.module, parse_model(model->bytes, c_.kind, model->name, model->detached));
+      DTR_ASSIGN(c_.module,
+                 parse_model(model->bytes, c_.kind, model->name, model->detached, sizes()));
       c_.source_hash = content_hash(model->bytes, model->detached);
     } else {
       const std::string& path = std::get<std::string>(source_);
@@ -140,7 +149,7 @@ class Compiler {
       c_.model_bytes = file.bytes();
       c_.kind = kind_of(file.bytes());
       c_.source_hash = content_hash(file.bytes());
-      DTR_ASSIGN(c_.module, read_model(std::move(file), c_.kind, path));
+      DTR_ASSIGN(c_.module, read_model(std::move(file), c_.kind, path, sizes()));
     }
     return {};
   }

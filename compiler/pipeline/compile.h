@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -61,7 +62,8 @@ struct CompileSettings {
   RangeSource ranges = {};
   QuantSpec::Observer observer =
       QuantSpec::Observer::kHistogram;  // kMinMax replaces the observers of the patterns
-  std::string stop_at = {};             // node whose value becomes the output; empty: none
+  std::vector<std::pair<std::string, int64_t>> dims = {};  // DimensionSizes::given
+  std::string stop_at = {};  // node whose value becomes the output; empty: none
   Io io = Io::kFloat;
   std::vector<std::string> keep_off = {},
                            force_on = {};  // nodes and operators, see compiler/recipes/selection.h

@@ -59,6 +59,19 @@ tl::unexpected<Diagnostic> not_a_model(FileKind kind, const std::string& name) {
               {.file = name});
 }
 
+// Shapes of these files are those of every tensor, not only of the inputs.
+Result<void> check_has_open_dimensions(FileKind kind, const std::string& name,
+                                       const DimensionSizes& sizes) {
+  if (kind == FileKind::kTflite)
+    return check_no_dimensions(sizes, "a .tflite file",
+                               "convert the model again with that size, for example with "
+                               "tf.keras.Input(shape, batch_size=N)",
+                               name);
+  if (kind == FileKind::kText)
+    return check_no_dimensions(sizes, "IR text", "write the shape into the text", name);
+  return {};
+}
+
 }  // namespace
 
 std::string_view name_of(FileKind kind) {
@@ -93,20 +106,22 @@ Result<FileKind> file_kind(const std::string& path) {
   return kind_of(head.bytes());
 }
 
-Result<Module> read_model(const std::string& path) {
+Result<Module> read_model(const std::string& path, const DimensionSizes& sizes) {
   DTR_ASSIGN(FileContents file, FileContents::read(path));
   const FileKind kind = kind_of(file.bytes());
-  return read_model(std::move(file), kind, path);
+  return read_model(std::move(file), kind, path, sizes);
 }
 
-Result<Module> read_model(FileContents file, FileKind kind, const std::string& path) {
-  if (kind == FileKind::kPt2) return pt2::read_pt2(std::move(file), path);
-  if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path);
+Result<Module> read_model(FileContents file, FileKind kind, const std::string& path,
+                          const DimensionSizes& sizes) {
+  if (kind == FileKind::kPt2) return pt2::read_pt2(std::move(file), path, sizes);
   if (kind == FileKind::kOnnx) {
-    DTR_ASSIGN(Module module, onnx::import_onnx(file.bytes(), path));
+    DTR_ASSIGN(Module module, onnx::import_onnx(file.bytes(), path, sizes));
     module.constants.keep(std::move(file));
     return module;
   }
+  DTR_TRY(check_has_open_dimensions(kind, path, sizes));
+  if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path);
   if (kind != FileKind::kText) return not_a_model(kind, path);
   DTR_ASSIGN(Module module, parse_text(file.bytes(), path));
   module.constants.keep(std::move(file));
@@ -114,10 +129,11 @@ Result<Module> read_model(FileContents file, FileKind kind, const std::string& p
 }
 
 Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind, const std::string& name,
-                           std::span<const DetachedBytes> detached) {
-  if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name, {}, detached);
+                           std::span<const DetachedBytes> detached, const DimensionSizes& sizes) {
+  if (kind == FileKind::kPt2) return pt2::parse_pt2(bytes, name, {}, detached, sizes);
+  if (kind == FileKind::kOnnx) return onnx::import_onnx(bytes, name, sizes);
+  DTR_TRY(check_has_open_dimensions(kind, name, sizes));
   if (kind == FileKind::kText) return parse_text(bytes, name);
-  if (kind == FileKind::kOnnx) return onnx::import_onnx(bytes, name);
   if (kind != FileKind::kTflite) return not_a_model(kind, name);
   DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name));
   return std::move(import.module);

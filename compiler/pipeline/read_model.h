@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/ir/dimensions.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/detached_bytes.h"
 #include "compiler/support/file_contents.h"
@@ -36,13 +37,16 @@ Result<FileKind> file_kind(const std::string& path);
 std::string_view name_of(FileKind kind);
 
 // Reads a .pt2 (zip), a .tflite (identifier TFL3), an .onnx (its first fields) or IR text. Errors:
-// kModelUnknown, kFileNotFound, and those of the importer.
-Result<Module> read_model(const std::string& path);
+// kModelUnknown, kFileNotFound, and those of the importer. `sizes` are those of dimensions that
+// the model leaves open; error: kModelUnknown, for a kind of file that has none.
+Result<Module> read_model(const std::string& path, const DimensionSizes& sizes = {});
 // The same for a file in memory. The module owns the file, whose constants are not copied. Errors:
 // kModelUnknown, and those of the importer.
-Result<Module> read_model(FileContents file, FileKind kind, const std::string& path);
+Result<Module> read_model(FileContents file, FileKind kind, const std::string& path,
+                          const DimensionSizes& sizes = {});
 // The same for bytes that outlive the module; `detached`: weights of a .pt2 that are not in them.
 Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind, const std::string& name,
-                           std::span<const DetachedBytes> detached = {});
+                           std::span<const DetachedBytes> detached = {},
+                           const DimensionSizes& sizes = {});
 
 }  // namespace dtr

@@ -69,6 +69,12 @@ Result<Samples> samples_of(const Graph& graph, const OutputSource& source) {
                                        : Samples::bind(graph, source.samples_to_run, source.data);
 }
 
+DimensionSizes sizes_of(const OutputSource& source) {
+  return {.sampled = source.samples_to_run.empty()
+                         ? Samples::shapes_of(source.data)
+                         : Samples::shapes_of(source.samples_to_run, source.data)};
+}
+
 // Runs `run` on each sample; steps by output.
 template <class Run>
 Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit,
@@ -147,8 +153,10 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
     return run_samples(samples, source.samples, program_steps(session->pte_file()),
                        [&](const auto& inputs) { return session->run(inputs); });
   }
-  DTR_ASSIGN(Module module, source.bytes.empty() ? read_model(source.path)
-                                                 : parse_model(source.bytes, kind, source.path));
+  const DimensionSizes sizes = sizes_of(source);
+  DTR_ASSIGN(Module module, source.bytes.empty()
+                                ? read_model(source.path, sizes)
+                                : parse_model(source.bytes, kind, source.path, {}, sizes));
   DTR_ASSIGN(const Samples samples, samples_of(module.forward(), source));
   const auto run_model = [&](const Graph& graph, Executor& executor) {
     return run_samples(samples, source.samples, model_steps(graph),

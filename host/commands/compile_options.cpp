@@ -138,6 +138,9 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
                            .debug_map = options.debug_map,
                            .external_constants = !options.external_constants.empty(),
                            .threads = options.threads};
+  for (const std::string& text : options.dims) {
+    DTR_ASSIGN(settings.dims.emplace_back(), parse_dimension(text));
+  }
   settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
   if (options.random_samples) settings.samples = NoiseSamples{*options.random_samples};
   if (!options.calibration.empty()) settings.samples = SampleFile{options.calibration};

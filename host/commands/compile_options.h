@@ -31,8 +31,9 @@ struct CompileOptions {
   std::string observer = "histogram";
   std::string io = "float";
   std::vector<std::string> keep_off,
-      force_on;         // nodes or operators; "all" forces whatever the NPU can run
-  std::string stop_at;  // node
+      force_on;                   // nodes or operators; "all" forces whatever the NPU can run
+  std::vector<std::string> dims;  // "NAME=N": sizes of open dimensions
+  std::string stop_at;            // node
   std::string report_json, placement, patterns, quantization_json, emit_ir, print_after;
   bool report_quantization = false;
   bool check = true;

@@ -212,7 +212,7 @@ double share(const EvaluationResult& evaluation, size_t count) {
 Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session& first) {
   std::optional<Module> model;
   if (options.against.given()) {
-    DTR_ASSIGN(model, options.against.read());
+    DTR_ASSIGN(model, options.against.read(options.data.sizes()));
   }
   const auto is_used =
       [&](std::string_view array) {  // the inputs of the model may have other names

@@ -11,8 +11,13 @@ Result<PteFile> ProgramInput::pte_file() const {
   return bytes.empty() ? PteFile::open(path) : PteFile::parse(bytes, path);
 }
 
-Result<Module> ModelInput::read() const {
-  return bytes.empty() ? read_model(path) : parse_model(bytes, kind_of(bytes), path, detached);
+Result<Module> ModelInput::read(const DimensionSizes& sizes) const {
+  return bytes.empty() ? read_model(path, sizes)
+                       : parse_model(bytes, kind_of(bytes), path, detached, sizes);
+}
+
+DimensionSizes DataInput::sizes() const {
+  return {.sampled = in_memory() ? Samples::shapes_of(arrays, path) : Samples::shapes_of(path)};
 }
 
 Result<Samples> DataInput::bind(const Graph& graph) const {

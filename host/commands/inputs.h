@@ -34,7 +34,7 @@ struct ModelInput {
 
   bool given() const { return !path.empty(); }
   // Errors: those of read_model.
-  Result<Module> read() const;
+  Result<Module> read(const DimensionSizes& sizes = {}) const;
 };
 
 struct DataInput {
@@ -42,6 +42,8 @@ struct DataInput {
   std::span<const NamedTensor> arrays = {};  // they outlive what is bound to them
 
   bool in_memory() const { return arrays.data() != nullptr; }
+  // For models with open dimensions.
+  DimensionSizes sizes() const;
   // Errors: those of Samples::read and Samples::bind.
   Result<Samples> bind(const Graph& graph) const;
 };

@@ -77,6 +77,7 @@ def compile(
     keep_off: Sequence[str] = (),
     force_on: Sequence[str] = (),
     stop_at: str | None = None,
+    dims: Mapping[str, int] | None = None,
     placement: Path | None = None,
     patterns: Path | None = None,
     report_quantization: bool = False,
@@ -120,6 +121,8 @@ def compile(
     etrecord: a file for ExecuTorch's Inspector.
     keep_off, force_on: nodes or operators to keep off the NPU, or to run there whatever it costs.
     stop_at: a node whose value becomes the output.
+    dims: sizes of dimensions that the export left open, by their name in it (``{"s77": 1}``), or by
+        input and dimension (``{"x.0": 1}``); without them they have the sizes of a calibration file.
     placement, patterns, quantization_json, report_json, emit_ir: files for reports.
     report_quantization, print_after, verbose, time_passes, elide_constants: as the command's.
     threads: of calibration, 0 for all; the result does not depend on it.
@@ -152,6 +155,7 @@ def compile(
         "debug_map": bool(debug_map),
         "keep_off": _names(keep_off),
         "force_on": _names(force_on),
+        "dims": [f"{name}={size}" for name, size in (dims or {}).items()],
         "report_quantization": bool(report_quantization),
         "elide_constants": bool(elide_constants),
         "verbose": bool(verbose),

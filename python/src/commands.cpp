@@ -43,6 +43,7 @@ CompileOptions compile_options(const nb::dict& values) {
       .take("io", o.io)
       .take("keep_off", o.keep_off)
       .take("force_on", o.force_on)
+      .take("dims", o.dims)
       .take("stop_at", o.stop_at)
       .take("report_json", o.report_json)
       .take("placement", o.placement)

@@ -196,6 +196,20 @@ TEST(OnnxErrors, OpenDimensions) {
   shape.mutable_dim(1)->clear_dim_value();
   shape.mutable_dim(1)->set_dim_param("length");
   expect_refused(model, DiagnosticId::kOnnxUnsupportedShape, "length (dimension 1)");
+  const std::string bytes = model.SerializeAsString();
+  const auto sized = [&](std::vector<std::pair<std::string, int64_t>> given) {
+    return onnx::import_onnx(std::as_bytes(std::span(bytes)), "test.onnx",
+                             {.given = std::move(given)});
+  };
+  const auto shape_of = [&](const Result<Module>& module) {
+    return module.has_value() ? module->forward().type(module->forward().inputs()[0]).shape
+                              : Shape{};
+  };
+  EXPECT_EQ(shape_of(sized({{"batch", 2}, {"length", 3}})), (Shape{2, 3}));
+  EXPECT_EQ(shape_of(sized({{model.graph().input(0).name() + ".1", 3}})), (Shape{1, 3}));
+  const auto unknown = sized({{"length", 3}, {"width", 5}});
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_NE(unknown.error().reason.find("`width` is no open dimension"), std::string::npos);
 }
 
 TEST(OnnxErrors, SizesThatNoTensorHas) {

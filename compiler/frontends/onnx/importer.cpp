@@ -81,8 +81,9 @@ Versions versions_of(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdP
 
 }  // namespace
 
-Importer::Importer(pb::ModelProto& model, const std::string& path)
+Importer::Importer(pb::ModelProto& model, const std::string& path, const DimensionSizes& sizes)
     : model_(model),
+      sizes_(sizes),
       module_([&] {
         Module module;
         module.file = path;
@@ -181,7 +182,47 @@ Result<void> Importer::check_operators() {
 
 // ---- inputs
 
-Result<Shape> Importer::shape_of_input(const pb::ValueInfoProto& input) {
+// A size that the user gave for dimension `dim` of an input, by the name of either.
+std::optional<int64_t> Importer::given_size(const std::string& input, size_t dim,
+                                            const std::string& name) {
+  const std::string places[] = {name, fmt::format("{}.{}", input, dim),
+                                fmt::format("{}[{}]", input, dim), dim == 0 ? "batch" : ""};
+  for (const std::string& place : places)
+    for (const auto& [key, size] : sizes_.given)
+      if (!place.empty() && key == place) {
+        used_sizes_.insert(key);
+        return size;
+      }
+  return std::nullopt;
+}
+
+// The size of a dimension that the file leaves open; std::nullopt if nothing gives one.
+Result<std::optional<int64_t>> Importer::open_size(const pb::ValueInfoProto& input, size_t dim,
+                                                   size_t rank, size_t index, size_t inputs) {
+  const std::string& name =
+      input.type().tensor_type().shape().dim(static_cast<int>(dim)).dim_param();
+  open_dimensions_.push_back(name.empty() ? fmt::format("{}.{}", input.name(), dim)
+                                          : fmt::format("{} ({}.{})", name, input.name(), dim));
+  std::optional<int64_t> size = given_size(input.name(), dim, name);
+  if (!size && sizes_.sampled) {
+    DTR_ASSIGN(const std::optional<Shape> array, sizes_.sampled(input.name(), index, inputs));
+    if (array) size = sampled_size(*array, rank, dim);
+  }
+  const auto known = open_sizes_.find(name);
+  if (name.empty() || known == open_sizes_.end()) {
+    if (size && !name.empty()) open_sizes_[name] = *size;
+    return size;
+  }
+  if (size && *size != known->second)
+    return fail(DiagnosticId::kOnnxUnsupportedShape,
+                fmt::format("dimension {} is {}, and `{}` has the size {} elsewhere", dim, *size,
+                            name, known->second),
+                "Give inputs whose sizes agree.", place(input.name()));
+  return std::optional(known->second);
+}
+
+Result<Shape> Importer::shape_of_input(const pb::ValueInfoProto& input, size_t index,
+                                       size_t inputs) {
   const pb::TypeProto& type = input.type();
   if (!type.has_tensor_type())
     return fail(DiagnosticId::kOnnxUnsupportedDtype,
@@ -193,28 +234,33 @@ Result<Shape> Importer::shape_of_input(const pb::ValueInfoProto& input) {
                 "dynamic_shapes).",
                 place(input.name()));
   Shape shape;
-  std::vector<std::string> open;
+  std::vector<std::string> open, options;
   bool open_batch = false;
+  const auto rank = static_cast<size_t>(type.tensor_type().shape().dim_size());
   for (const pb::TensorShapeProto::Dimension& dim : type.tensor_type().shape().dim()) {
     if (dim.has_dim_value() && dim.dim_value() >= 0) {
       shape.push_back(dim.dim_value());
       continue;
     }
-    const std::string name = dim.dim_param().empty() ? "?" : dim.dim_param();
-    if (shape.empty()) {
+    DTR_ASSIGN(const std::optional<int64_t> size,
+               open_size(input, shape.size(), rank, index, inputs));
+    if (!size && shape.empty()) {
       open_batch = true;
-    } else {
+    } else if (!size) {
+      const std::string name = dim.dim_param().empty() ? "?" : dim.dim_param();
       open.push_back(fmt::format("{} (dimension {})", name, shape.size()));
+      options.push_back(fmt::format(
+          "--dim {}=N", dim.dim_param().empty() ? fmt::format("{}.{}", input.name(), shape.size())
+                                                : dim.dim_param()));
     }
-    shape.push_back(1);
+    shape.push_back(size.value_or(1));
   }
   if (!open.empty())
-    return fail(
-        DiagnosticId::kOnnxUnsupportedShape,
-        fmt::format("its shape has open dimensions: {}", fmt::join(open, ", ")),
-        "Export the model for one input size (in PyTorch without dynamic_axes and "
-        "dynamic_shapes), or fix them: python3 -m onnxruntime.tools.make_dynamic_shape_fixed.",
-        place(input.name()));
+    return fail(DiagnosticId::kOnnxUnsupportedShape,
+                fmt::format("its shape has open dimensions: {}", fmt::join(open, ", ")),
+                fmt::format("Give their sizes: {}, or samples of that size with --calibrate.",
+                            fmt::join(options, " ")),
+                place(input.name()));
   const auto elements = checked_element_count(shape);
   if (shape.size() > kMaxRank || !elements || *elements > INT32_MAX)
     return invalid(fmt::format("it is an input of shape [{}]", fmt::join(shape, ", ")),
@@ -222,15 +268,21 @@ Result<Shape> Importer::shape_of_input(const pb::ValueInfoProto& input) {
   if (open_batch)
     note(DiagnosticId::kOnnxUnsupportedShape,
          fmt::format("its batch is open and read as 1, so that its shape is {}", to_string(shape)),
-         "Export the model with a fixed shape for another batch.", input.name());
+         "Give --dim batch=N for another batch.", input.name());
   return shape;
 }
 
 Result<void> Importer::add_inputs(Scope& scope) {
+  // Before version 4 of the format, stored tensors are inputs too.
+  const auto is_stored = [&](const pb::ValueInfoProto& input) {
+    return scope.stored.contains(input.name()) || scope.stored_sparse.contains(input.name());
+  };
+  const auto inputs = static_cast<size_t>(model_.graph().input_size() -
+                                          std::ranges::count_if(model_.graph().input(), is_stored));
+  size_t index = 0;
   for (const pb::ValueInfoProto& input : model_.graph().input()) {
-    // Before version 4 of the format, stored tensors are inputs too.
-    if (scope.stored.contains(input.name()) || scope.stored_sparse.contains(input.name())) continue;
-    DTR_ASSIGN(Shape shape, shape_of_input(input));
+    if (is_stored(input)) continue;
+    DTR_ASSIGN(Shape shape, shape_of_input(input, index++, inputs));
     const int32_t element = input.type().tensor_type().elem_type();
     const std::optional<DType> dtype = dtype_of(element);
     if (!dtype || element == kInt4 || element == kUint4)
@@ -249,6 +301,17 @@ Result<void> Importer::add_inputs(Scope& scope) {
         rewriter_.add_input({.dtype = *dtype, .shape = std::move(shape)}, input.name());
     if (!scope.bindings.emplace(input.name(), Binding{value}).second)
       return invalid("two inputs have this name", input.name());
+  }
+  for (const auto& [name, size] : sizes_.given) {
+    if (used_sizes_.contains(name)) continue;
+    if (open_dimensions_.empty())
+      return check_no_dimensions({.given = {{name, size}}}, "this .onnx file", "Leave --dim away.",
+                                 module_.file);
+    return fail(DiagnosticId::kOnnxUnsupportedShape,
+                fmt::format("`{}` is no open dimension of the model, which has {}", name,
+                            fmt::join(open_dimensions_, ", ")),
+                "Give one of these names, or the input and its dimension (--dim INPUT.0=1).",
+                {.file = module_.file});
   }
   return {};
 }
@@ -495,18 +558,19 @@ bool looks_like_onnx(std::span<const std::byte> head) {
   return std::ranges::find(kTags, byte(2)) != std::end(kTags);
 }
 
-Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path) {
+Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path,
+                           const DimensionSizes& sizes) {
   DTR_ASSIGN(pb::ModelProto model, parse(bytes, path));
-  return Importer(model, path).run();
+  return Importer(model, path, sizes).run();
 }
 
-Result<Module> read_onnx(const std::string& path) {
+Result<Module> read_onnx(const std::string& path, const DimensionSizes& sizes) {
   std::optional<pb::ModelProto> model;
   {
     DTR_ASSIGN(const FileContents contents, FileContents::read(path));
     DTR_ASSIGN(model, parse(contents.bytes(), path));
   }
-  return Importer(*model, path).run();
+  return Importer(*model, path, sizes).run();
 }
 
 }  // namespace dtr::onnx

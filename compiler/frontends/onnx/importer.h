@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 
 #include "compiler/frontends/onnx/operators.h"
 #include "compiler/frontends/onnx/tensors.h"
+#include "compiler/ir/dimensions.h"
 
 namespace dtr::onnx {
 
@@ -40,7 +42,7 @@ struct Scope {
 
 class Importer {
  public:
-  Importer(pb::ModelProto& model, const std::string& path);
+  Importer(pb::ModelProto& model, const std::string& path, const DimensionSizes& sizes);
   // Imports the whole file. Errors: ids onnx-*.
   Result<Module> run() &&;
 
@@ -53,7 +55,10 @@ class Importer {
   Result<void> check_operators(const Nodes& nodes, const Versions& versions, size_t depth,
                                std::map<std::string, size_t>& missing, std::string_view& fix);
   Result<void> add_inputs(Scope& scope);
-  Result<Shape> shape_of_input(const pb::ValueInfoProto& input);
+  std::optional<int64_t> given_size(const std::string& input, size_t dim, const std::string& name);
+  Result<std::optional<int64_t>> open_size(const pb::ValueInfoProto& input, size_t dim, size_t rank,
+                                           size_t index, size_t inputs);
+  Result<Shape> shape_of_input(const pb::ValueInfoProto& input, size_t index, size_t inputs);
   Result<void> finish(const Scope& scope);
 
   void add_stored(const pb::GraphProto& graph, Scope& scope);
@@ -85,6 +90,10 @@ class Importer {
   tl::unexpected<Diagnostic> invalid(std::string reason, std::string node) const;
 
   pb::ModelProto& model_;
+  const DimensionSizes& sizes_;
+  std::set<std::string> used_sizes_;           // names of `sizes_` that a dimension has
+  std::map<std::string, int64_t> open_sizes_;  // by name in the file
+  std::vector<std::string> open_dimensions_;   // for messages
   Module module_;
   Rewriter rewriter_;
   TensorReader tensors_;

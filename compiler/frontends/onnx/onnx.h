@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/dimensions.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/file_contents.h"
 #include "compiler/support/result.h"
@@ -17,10 +18,14 @@ namespace dtr::onnx {
 // An imported model. Shapes, inputs and outputs are those of the file, contiguous.
 // Reads a model. External data are read from files in the folder of `path`. Errors: file-not-found
 // and ids onnx-*, each with the tensor or node at fault.
-Result<Module> read_onnx(const std::string& path);
+// Open dimensions have the sizes of `sizes`, by their names (dim_param) or as "INPUT.NUMBER"; an
+// open batch without one is 1. Error: kOnnxUnsupportedShape (a
+// name that no dimension has, two sizes of one name).
+Result<Module> read_onnx(const std::string& path, const DimensionSizes& sizes = {});
 // The same for a file in memory, of which nothing is kept; `path` names it in messages, and its
 // folder holds external data. Errors: ids onnx-*.
-Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path);
+Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path,
+                           const DimensionSizes& sizes = {});
 
 // True if a file that begins with these bytes may be an ONNX model. The format has no identifier:
 // the first field is the format's version, and a known field follows it.

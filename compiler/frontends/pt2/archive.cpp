@@ -81,10 +81,11 @@ void widen(float (*to_float)(uint16_t), Archive::Elements& elements) {
 }  // namespace
 
 Result<Archive> Archive::open(std::span<const std::byte> bytes, const std::string& file,
-                              ZipLimits limits, std::span<const DetachedBytes> detached) {
+                              ZipLimits limits, std::span<const DetachedBytes> detached,
+                              const DimensionSizes* sizes) {
   DTR_ASSIGN(ZipArchive zip, ZipArchive::open(bytes, file, limits, detached));
   Archive archive(std::move(zip), file);
-  DTR_TRY(archive.read_tables());
+  DTR_TRY(archive.read_tables(sizes));
   return archive;
 }
 
@@ -99,7 +100,7 @@ Result<ZipData> Archive::member(std::string_view path) const {
   return zip_.read_text(*entry);
 }
 
-Result<void> Archive::read_tables() {
+Result<void> Archive::read_tables(const DimensionSizes* sizes) {
   const std::string& first = zip_.entries().front().name;
   root_ = first.substr(0, first.find('/') + 1);
   DTR_ASSIGN(model_json_, member(kModelPath));
@@ -111,8 +112,9 @@ Result<void> Archive::read_tables() {
           fmt::format("byte order `{}`, only `little` is read", trim(order.text()).substr(0, 16)),
           "export the model on a little-endian machine", {.file = file_, .node = "byteorder"});
   }
-  DTR_ASSIGN(program_, parse_exported_program(model_json_.text(),
-                                              {.file = file_, .node = std::string(kModelPath)}));
+  DTR_ASSIGN(program_,
+             parse_exported_program(model_json_.text(),
+                                    {.file = file_, .node = std::string(kModelPath)}, sizes));
   const auto table = [&](std::string path) -> Result<PayloadTable> {
     DTR_ASSIGN(const ZipData json, member(path));
     return parse_payloads(json.text(), {.file = file_, .node = std::move(path)});

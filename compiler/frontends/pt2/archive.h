@@ -15,8 +15,10 @@ class Archive {
  public:
   // `bytes` must outlive the archive, and so must weights that are not in them (`detached`).
   // Errors: those of ZipArchive; kPt2Invalid (a member is missing, big-endian), kPt2Version.
+  // `sizes`: of symbolic sizes (parse_exported_program, with its errors).
   static Result<Archive> open(std::span<const std::byte> bytes, const std::string& file,
-                              ZipLimits limits = {}, std::span<const DetachedBytes> detached = {});
+                              ZipLimits limits = {}, std::span<const DetachedBytes> detached = {},
+                              const DimensionSizes* sizes = nullptr);
 
   const ExportedProgram& program() const { return program_; }
   const std::string& file() const { return file_; }
@@ -40,7 +42,7 @@ class Archive {
  private:
   Archive(ZipArchive zip, std::string file) : zip_(std::move(zip)), file_(std::move(file)) {}
   Result<ZipData> member(std::string_view path) const;
-  Result<void> read_tables();
+  Result<void> read_tables(const DimensionSizes* sizes);
 
   ZipArchive zip_;
   std::string file_;

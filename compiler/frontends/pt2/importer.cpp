@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/frontends/pt2/trace.h"
@@ -11,6 +12,9 @@
 namespace dtr::pt2 {
 namespace {
 
+constexpr size_t kMostNodes = 500'000;  // that subgraphs are imported as, with repetitions
+constexpr std::string_view kExportStatic =
+    "export the model without dynamic_shapes, for one fixed input shape";
 constexpr std::string_view kExportAgain = "export the model again with torch.export.save";
 
 std::string_view without_prefix(std::string_view text, std::string_view prefix) {
@@ -84,7 +88,8 @@ Importer::Importer(const Archive& archive, Module& module)
       file_(archive.program()),
       module_(module),
       rewriter_(module.forward()),
-      live_(file_.nodes.size(), false) {}
+      program_{.graph = &file_, .first_source = 0},
+      nodes_left_(kMostNodes) {}
 
 Result<void> Importer::run() {
   add_sources();
@@ -94,24 +99,51 @@ Result<void> Importer::run() {
   DTR_TRY(check_converted());
   DTR_TRY(check_operators());
   note_narrowed_floats();
+  for (const std::string& note : file_.dimension_notes)
+    module_.notes.push_back({.id = DiagnosticId::kPt2SymbolicShape,
+                             .reason = note,
+                             .place = {.file = module_.file},
+                             .severity = Severity::kNote});
   DTR_TRY(bind_inputs());
   for (size_t i = 0; i < file_.nodes.size(); ++i)
-    if (live_[i]) DTR_TRY(import_node(i));
+    if (program_.live[i]) DTR_TRY(import_node(i));
   return set_outputs();
 }
 
+// Those of the program's graph come first, so that their numbers are those of the file's nodes.
+// Those of subgraphs have the name of the operator in front: "cond/true_graph_0/linear".
 void Importer::add_sources() {
   module_.sources.reserve(file_.nodes.size());
-  for (const Node& node : file_.nodes)
-    module_.sources.push_back({.name = std::string(node.name),
+  first_source_.resize(file_.subgraphs.size());
+  add_sources(file_, {});
+}
+
+void Importer::add_sources(const ExportedGraph& graph, const std::string& prefix) {
+  for (const Node& node : graph.nodes)
+    module_.sources.push_back({.name = prefix + std::string(node.name),
                                .target = std::string(operator_name(node)),
                                .module_path = module_path(node.module_stack),
                                .source_line = source_line(node.stack_trace),
                                .module_types = module_types(node.module_stack)});
+  for (const Node& node : graph.nodes)
+    for (const auto& [argument, value] : node.inputs)
+      if (const auto* subgraph = std::get_if<Subgraph>(&value)) {
+        const ExportedGraph& inner = file_.subgraphs[subgraph->index];
+        first_source_[subgraph->index] = module_.sources.size();
+        add_sources(inner, fmt::format("{}{}/{}/", prefix, node.name, inner.name));
+      }
+}
+
+Place Importer::place_of_source(size_t source) const {
+  return place_of(module_, Origin{.sources = {static_cast<uint32_t>(source)}});
 }
 
 Place Importer::place_of_node(size_t index) const {
-  return place_of(module_, Origin{.sources = {static_cast<uint32_t>(index)}});
+  return place_of_source(scope_->first_source + index);
+}
+
+Importer::Scope Importer::scope_of(size_t subgraph) const {
+  return {.graph = &file_.subgraphs[subgraph], .first_source = first_source_[subgraph]};
 }
 
 // Buffers that the signature lists as mutated, and those that an in-place operator writes to,
@@ -157,39 +189,48 @@ bool Importer::is_leftover_counter(std::string_view name) const {
 }
 
 Result<void> Importer::check_static() const {
-  const auto check = [&](std::string_view name, Place place) -> Result<void> {
-    const auto at = file_.tensors.find(name);
-    if (at == file_.tensors.end() || at->second.symbol.empty()) return {};
-    // torch.export names sizes that depend on elements u0, u1, …
-    const bool of_data = at->second.symbol.starts_with('u');
-    return fail(DiagnosticId::kPt2SymbolicShape,
-                fmt::format("`{}` has the symbolic size {}{}", name, at->second.symbol,
-                            of_data ? ", which depends on elements of a tensor" : ""),
-                of_data
-                    ? "keep the shape: torch.where(mask, x, 0) or x * mask in place of x[mask]; "
-                      "index with numbers that __init__ computes where the mask is known"
-                    : "export the model without dynamic_shapes, for one fixed input shape",
-                std::move(place));
-  };
-  for (const InputSpec& spec : file_.inputs) {
-    const Place place{.file = archive_.file(), .node = std::string(spec.name)};
-    DTR_TRY(check(spec.name, place));
+  for (const InputSpec& spec : file_.inputs)
     if (spec.kind == InputKind::kUser && is_complex(spec.name))
       return fail(DiagnosticId::kPt2UnsupportedDtype,
                   fmt::format("the input has dtype {}",
                               scalar_type_name(file_.tensors.at(spec.name).scalar_type)),
                   "take torch.view_as_real(x) as input, and begin with torch.view_as_complex",
-                  place);
-  }
-  for (size_t i = 0; i < file_.nodes.size(); ++i) {
-    for (const std::string_view name : file_.nodes[i].outputs)
-      DTR_TRY(check(name, place_of_node(i)));
-    for (const auto& [argument, value] : file_.nodes[i].inputs)
+                  {.file = archive_.file(), .node = std::string(spec.name)});
+  for (const InputSpec& spec : file_.inputs)
+    if (const auto at = file_.tensors.find(spec.name);
+        at != file_.tensors.end() && !at->second.symbol.empty())
+      return fail(DiagnosticId::kPt2SymbolicShape,
+                  fmt::format("`{}` has the symbolic size {}", spec.name, at->second.symbol),
+                  std::string(kExportStatic),
+                  {.file = archive_.file(), .node = std::string(spec.name)});
+  DTR_TRY(check_static(file_, 0));
+  for (size_t i = 0; i < file_.subgraphs.size(); ++i)
+    DTR_TRY(check_static(file_.subgraphs[i], first_source_[i]));
+  return {};
+}
+
+// Sizes that do not follow from those of the inputs: torch.export names those that depend on
+// elements u0, u1, …
+Result<void> Importer::check_static(const ExportedGraph& graph, size_t first_source) const {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const std::string_view name : graph.nodes[i].outputs) {
+      const auto at = graph.tensors.find(name);
+      if (at == graph.tensors.end() || at->second.symbol.empty()) continue;
+      const bool of_data = at->second.symbol.starts_with('u');
+      return fail(DiagnosticId::kPt2SymbolicShape,
+                  fmt::format("`{}` has the symbolic size {}{}", name, at->second.symbol,
+                              of_data ? ", which depends on elements of a tensor" : ""),
+                  of_data
+                      ? "keep the shape: torch.where(mask, x, 0) or x * mask in place of x[mask]; "
+                        "index with numbers that __init__ computes where the mask is known"
+                      : std::string(kExportStatic),
+                  place_of_source(first_source + i));
+    }
+    for (const auto& [argument, value] : graph.nodes[i].inputs)
       if (const auto* symbolic = std::get_if<Symbolic>(&value))
         return fail(DiagnosticId::kPt2SymbolicShape,
                     fmt::format("argument `{}` is the symbolic value {}", argument, symbolic->name),
-                    "export the model without dynamic_shapes, for one fixed input shape",
-                    place_of_node(i));
+                    std::string(kExportStatic), place_of_source(first_source + i));
   }
   return {};
 }
@@ -215,19 +256,69 @@ Result<void> Importer::find_live_nodes() {
                   fmt::format("the program has an output of kind {}", spec.kind),
                   "export model.eval() for inference",
                   {.file = archive_.file(), .node = std::string(spec.name)});
-    last_use_.emplace(spec.name, count);
+    scope_->last_use.emplace(spec.name, count);
   }
-  for (const WrittenBuffer& buffer : written_) last_use_.emplace(buffer.spec->name, count);
-  for (size_t i = count; i-- > 0;) {
-    const Node& node = file_.nodes[i];
-    bool live = std::any_of(node.outputs.begin(), node.outputs.end(),
-                            [&](std::string_view name) { return last_use_.contains(name); });
+  for (const WrittenBuffer& buffer : written_) scope_->last_use.emplace(buffer.spec->name, count);
+  find_live_nodes(program_);
+  return {};
+}
+
+void Importer::find_live_nodes(Scope& scope) {
+  const std::vector<Node>& nodes = scope.graph->nodes;
+  for (const std::string_view result : scope.graph->results)
+    if (!result.empty()) scope.last_use.emplace(result, nodes.size());
+  scope.live.resize(nodes.size());
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const Node& node = nodes[i];
+    bool live = std::ranges::any_of(
+        node.outputs, [&](std::string_view name) { return scope.last_use.contains(name); });
     if (!live && writes_to_operand(operator_name(node)))
       live = !is_leftover_counter(first_read(node));
-    live_[i] = live;
-    if (live) for_each_read(node, [&](std::string_view name) { last_use_.emplace(name, i); });
+    scope.live[i] = live;
+    if (live) for_each_read(node, [&](std::string_view name) { scope.last_use.emplace(name, i); });
   }
-  return {};
+}
+
+Result<Values> Importer::run_subgraph(size_t subgraph, const Values& operands, const Place& place) {
+  Scope scope = scope_of(subgraph);
+  const ExportedGraph& graph = *scope.graph;
+  if (graph.operands.size() != operands.size())
+    return fail(DiagnosticId::kPt2Invalid,
+                fmt::format("`{}` takes {} operands and is given {}", graph.name,
+                            graph.operands.size(), operands.size()),
+                std::string(kExportAgain), place);
+  find_live_nodes(scope);
+  scope.borrowed_storages = operands.size();
+  Scope* const outer = std::exchange(scope_, &scope);
+  const auto run = [&]() -> Result<Values> {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      scope.storages.emplace_back();
+      DTR_TRY(bind(graph.operands[i],
+                   {.value = operands[i], .target = {}, .storage = static_cast<uint32_t>(i)},
+                   place));
+    }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (!scope.live[i]) continue;
+      if (nodes_left_-- == 0)
+        return fail(
+            DiagnosticId::kPt2ControlFlow,
+            fmt::format("unrolled, the loops of the model have more than {} operators", kMostNodes),
+            "export one step of the loop, whose state is an input and an output", place);
+      DTR_TRY(import_node(i));
+    }
+    Values results;
+    for (const std::string_view name : graph.results) {
+      if (name.empty())
+        return fail(DiagnosticId::kPt2ControlFlow,
+                    fmt::format("`{}` returns a number that is no tensor", graph.name),
+                    "return tensors (torch.tensor(n)) from branches and bodies of loops", place);
+      DTR_ASSIGN(results.emplace_back(), value_of(name, place));
+    }
+    return results;
+  };
+  Result<Values> results = run();
+  scope_ = outer;
+  return results;
 }
 
 // Says what is computed in float32 that the model has in another float type.
@@ -244,7 +335,7 @@ void Importer::note_narrowed_floats() {
     if (spec.kind == InputKind::kUser) see(spec.name);
   for (const OutputSpec& spec : file_.outputs) see(spec.name);
   for (size_t i = 0; i < file_.nodes.size(); ++i)
-    if (live_[i])
+    if (program_.live[i])
       for (const std::string_view name : file_.nodes[i].outputs) see(name);
   for (const auto& [type, name] : first)
     module_.notes.push_back(
@@ -283,8 +374,8 @@ Result<void> Importer::check_converted() const {
 }
 
 bool Importer::is_complex(std::string_view name) const {
-  const auto at = file_.tensors.find(name);
-  return at != file_.tensors.end() && pt2::is_complex(at->second.scalar_type);
+  const auto at = scope_->graph->tensors.find(name);
+  return at != scope_->graph->tensors.end() && pt2::is_complex(at->second.scalar_type);
 }
 
 OperatorMatch Importer::match_of(const Node& node) const {
@@ -294,34 +385,39 @@ OperatorMatch Importer::match_of(const Node& node) const {
   return complex ? find_complex_operator(operator_name(node)) : find_operator(operator_name(node));
 }
 
-Result<void> Importer::check_operators() const {
-  struct Missing {
-    size_t count = 0;
-    size_t first = 0;
-  };
-  std::map<std::string_view, Missing> missing;
-  for (size_t i = 0; i < file_.nodes.size(); ++i) {
-    if (!live_[i]) continue;
-    const Node& node = file_.nodes[i];
-    const bool subgraph = std::any_of(
-        node.inputs.begin(), node.inputs.end(),
-        [](const auto& input) { return std::holds_alternative<Subgraph>(input.second); });
-    if (operator_name(node).starts_with("higher_order.wrap_with_"))
+// Live nodes of the scope's graph, and of subgraphs of them, for which there is no row.
+Result<void> Importer::find_missing(const Scope& scope, MissingOperators& missing) {
+  for (size_t i = 0; i < scope.graph->nodes.size(); ++i) {
+    if (!scope.live[i]) continue;
+    const Node& node = scope.graph->nodes[i];
+    const bool known = match_of(node).row != nullptr;
+    if (!known && operator_name(node).starts_with("higher_order."))
       return fail(DiagnosticId::kPt2ControlFlow,
-                  fmt::format("{} keeps a region of the model apart", operator_name(node)),
-                  "export without torch.autocast and torch.set_grad_enabled inside of forward, or "
-                  "save program.run_decompositions()",
+                  fmt::format("{} runs a part of the model in a way that is not known",
+                              operator_name(node)),
+                  "write it as plain operators: a Python loop or branch on shapes is unrolled by "
+                  "the export",
                   place_of_node(i));
-    if (subgraph || operator_name(node).starts_with("higher_order."))
-      return fail(DiagnosticId::kPt2ControlFlow,
-                  fmt::format("{} runs a subgraph depending on data", operator_name(node)),
-                  "replace torch.cond, while_loop, map or scan by straight-line code (for example "
-                  "torch.where)",
-                  place_of_node(i));
-    if (match_of(node).row != nullptr) continue;
-    Missing& entry = missing[operator_name(node)];
-    if (entry.count++ == 0) entry.first = i;
+    if (!known) {
+      MissingOperator& entry = missing[operator_name(node)];
+      if (entry.count++ == 0) entry.first = place_of_node(i);
+    }
+    for (const auto& [argument, value] : node.inputs)
+      if (const auto* subgraph = std::get_if<Subgraph>(&value)) {
+        Scope inner = scope_of(subgraph->index);
+        find_live_nodes(inner);
+        Scope* const outer = std::exchange(scope_, &inner);
+        const Result<void> found = find_missing(inner, missing);
+        scope_ = outer;
+        DTR_TRY(found);
+      }
   }
+  return {};
+}
+
+Result<void> Importer::check_operators() {
+  MissingOperators missing;
+  DTR_TRY(find_missing(program_, missing));
   if (missing.empty()) return {};
   for (const auto& [target, entry] : missing)
     if (draws_numbers(target))
@@ -330,28 +426,31 @@ Result<void> Importer::check_operators() const {
                               "inputs alone",
                               target),
                   "make the noise an input of the model, or leave it out at inference",
-                  place_of_node(entry.first));
+                  entry.first);
   std::string list;
-  size_t first = file_.nodes.size();
-  for (const auto& [target, entry] : missing) {
+  for (const auto& [target, entry] : missing)
     list += fmt::format("{}{} ({}×)", list.empty() ? "" : ", ", target, entry.count);
-    first = std::min(first, entry.first);
-  }
+  const auto first = [&](const Place& place) {
+    const auto at = std::ranges::find(module_.sources, place.node, &SourceOp::name);
+    return at - module_.sources.begin();
+  };
+  const auto earliest = std::ranges::min_element(
+      missing, {}, [&](const auto& entry) { return first(entry.second.first); });
   return fail(DiagnosticId::kPt2UnsupportedOperator,
               fmt::format("{} kind{} of operator not supported: {}", missing.size(),
                           missing.size() == 1 ? "" : "s", list),
               "save the export after `program = program.run_decompositions()`, which replaces many "
               "operators by simpler ones; else write it with those that `deuteron ops` lists, or "
               "add it as CONTRIBUTING shows",
-              place_of_node(first));
+              earliest->second.first);
 }
 
 Result<void> Importer::bind(std::string_view name, Binding binding, const Place& place) {
   if (name.empty()) return {};
-  if (!bindings_.emplace(name, binding).second)
+  if (!scope_->bindings.emplace(name, binding).second)
     return fail(DiagnosticId::kPt2DuplicateName, fmt::format("two values are named `{}`", name),
                 std::string(kExportAgain), place);
-  storages_[binding.storage].push_back(name);
+  scope_->storages[binding.storage].push_back(name);
   return {};
 }
 
@@ -364,11 +463,11 @@ Result<void> Importer::bind_inputs() {
     } else if (find_written(spec.name) != nullptr) {
       continue;  // states are the last inputs
     } else if (spec.kind != InputKind::kOther) {
-      storages_.emplace_back();
+      scope_->storages.emplace_back();
       DTR_TRY(bind(spec.name,
                    {.value = {},
                     .target = spec.target,
-                    .storage = static_cast<uint32_t>(storages_.size() - 1)},
+                    .storage = static_cast<uint32_t>(scope_->storages.size() - 1)},
                    place));
     } else if (spec.description != "constant_input") {
       return fail(DiagnosticId::kPt2UnsupportedArgument,
@@ -385,11 +484,11 @@ Result<void> Importer::bind_state(const WrittenBuffer& buffer) {
   const InputSpec& spec = *buffer.spec;
   const Place place{.file = archive_.file(), .node = std::string(spec.name)};
   DTR_ASSIGN(Stored stored, load(spec.name, spec.target, place));
-  storages_.emplace_back();
+  scope_->storages.emplace_back();
   const ValueId value = rewriter_.add_state(std::move(stored.type), stored.id, spec.target);
   return bind(
       spec.name,
-      {.value = value, .target = {}, .storage = static_cast<uint32_t>(storages_.size() - 1)},
+      {.value = value, .target = {}, .storage = static_cast<uint32_t>(scope_->storages.size() - 1)},
       place);
 }
 
@@ -413,12 +512,12 @@ Result<void> Importer::bind_user_input(const InputSpec& spec) {
         fmt::format("the input of shape {} has strides [{}], neither contiguous nor channels-last",
                     to_string(meta.sizes), fmt::join(meta.strides, ", ")),
         "call contiguous() on the example input before the export", place);
-  storages_.emplace_back();
+  scope_->storages.emplace_back();
   const ValueId value = rewriter_.add_input(
       {.dtype = *dtype, .shape = meta.sizes, .layout = *layout, .quantization = {}}, spec.name);
   return bind(
       spec.name,
-      {.value = value, .target = {}, .storage = static_cast<uint32_t>(storages_.size() - 1)},
+      {.value = value, .target = {}, .storage = static_cast<uint32_t>(scope_->storages.size() - 1)},
       place);
 }
 
@@ -454,10 +553,10 @@ Result<Importer::Stored> Importer::load(std::string_view name, std::string_view 
 }
 
 Result<ValueId> Importer::value_of(std::string_view name, const Place& place) {
-  const auto at = bindings_.find(name);
-  if (at == bindings_.end()) {
-    const bool later = std::any_of(file_.nodes.begin(), file_.nodes.end(), [&](const Node& node) {
-      return std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end();
+  const auto at = scope_->bindings.find(name);
+  if (at == scope_->bindings.end()) {
+    const bool later = std::ranges::any_of(scope_->graph->nodes, [&](const Node& node) {
+      return std::ranges::find(node.outputs, name) != node.outputs.end();
     });
     return fail(DiagnosticId::kPt2UndefinedName,
                 later ? fmt::format("`{}` is used before the node that makes it: the graph has a "
@@ -471,7 +570,7 @@ Result<ValueId> Importer::value_of(std::string_view name, const Place& place) {
 }
 
 Result<void> Importer::import_node(size_t index) {
-  const Node& node = file_.nodes[index];
+  const Node& node = scope_->graph->nodes[index];
   const OperatorMatch match = match_of(node);
   DTR_CHECK(match.row != nullptr);
   NodeImport context(*this, index);
@@ -481,7 +580,7 @@ Result<void> Importer::import_node(size_t index) {
     const std::string_view name = node.outputs[i];
     if (i < results.size()) {
       DTR_TRY(bind_result(index, match, name, results[i], first_new_op));
-    } else if (last_use_.contains(name)) {
+    } else if (scope_->last_use.contains(name)) {
       return context.unsupported(
           fmt::format("output {} (`{}`) is used, only {} are supported", i, name, results.size()));
     }
@@ -492,8 +591,8 @@ Result<void> Importer::import_node(size_t index) {
 Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std::string_view name,
                                    ValueId value, size_t first_new_op) {
   const Graph& graph = module_.forward();
-  const auto stated = file_.tensors.find(name);
-  if (stated != file_.tensors.end()) {
+  const auto stated = scope_->graph->tensors.find(name);
+  if (stated != scope_->graph->tensors.end()) {
     const TensorMeta& meta = stated->second;
     const bool complex = meta.scalar_type == kComplexType;
     const auto dtype = complex ? DType::kFloat32 : dtype_of(meta.scalar_type);
@@ -515,12 +614,14 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
   const OpId producer = graph.producer(value);
   if (producer.valid() && producer.index >= first_new_op && graph.value(value).name != name)
     rewriter_.rename(value, name);
-  const std::string_view from =
-      match.row->aliases || match.in_place ? first_read(file_.nodes[index]) : std::string_view();
-  const auto source = bindings_.find(from);
-  const bool alias = source != bindings_.end();
-  const uint32_t storage = alias ? source->second.storage : static_cast<uint32_t>(storages_.size());
-  if (!alias) storages_.emplace_back();
+  const std::string_view from = match.row->aliases || match.in_place
+                                    ? first_read(scope_->graph->nodes[index])
+                                    : std::string_view();
+  const auto source = scope_->bindings.find(from);
+  const bool alias = source != scope_->bindings.end();
+  const uint32_t storage =
+      alias ? source->second.storage : static_cast<uint32_t>(scope_->storages.size());
+  if (!alias) scope_->storages.emplace_back();
   return bind(name, {.value = value, .target = {}, .storage = storage}, place_of_node(index));
 }
 
@@ -528,11 +629,11 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
 // tensor that it is a slice of has that value as its part. Another view of the same memory that is
 // read later would need its update too, which is refused.
 Result<void> Importer::overwrite(size_t index, ValueId value) {
-  std::string_view name = first_read(file_.nodes[index]);
-  if (!bindings_.contains(name)) return {};
+  std::string_view name = first_read(scope_->graph->nodes[index]);
+  if (!scope_->bindings.contains(name)) return {};
   std::vector<ValueId> renewed;
   for (;;) {
-    const Binding written = bindings_.at(name);
+    const Binding written = scope_->bindings.at(name);
     if (!written.target.empty())
       return fail(DiagnosticId::kPt2MutatedState,
                   fmt::format("the operator writes to `{}` of the model, which is no buffer",
@@ -540,14 +641,21 @@ Result<void> Importer::overwrite(size_t index, ValueId value) {
                   "keep what the model writes in a buffer (self.register_buffer), or export "
                   "model.eval()",
                   place_of_node(index));
+    if (written.storage < scope_->borrowed_storages)
+      return fail(
+          DiagnosticId::kPt2MutatedState,
+          fmt::format("the operator writes to `{}`, an operand of `{}`", name, scope_->graph->name),
+          "return the new value from the branch, loop or region instead of writing in "
+          "place",
+          place_of_node(index));
     renewed.push_back(value);
     std::string_view stale;
-    for (const std::string_view other : storages_[written.storage]) {
-      Binding& binding = bindings_.at(other);
-      const auto use = last_use_.find(other);
+    for (const std::string_view other : scope_->storages[written.storage]) {
+      Binding& binding = scope_->bindings.at(other);
+      const auto use = scope_->last_use.find(other);
       if (binding.value == written.value) {
         binding.value = value;
-      } else if (stale.empty() && use != last_use_.end() && use->second > index &&
+      } else if (stale.empty() && use != scope_->last_use.end() && use->second > index &&
                  std::ranges::find(renewed, binding.value) == renewed.end()) {
         stale = other;
       }
@@ -571,9 +679,10 @@ Result<std::optional<Importer::ScatteredSource>> Importer::scatter_into_source(
   const auto makes = [&](const Node& node) {
     return std::ranges::find(node.outputs, name) != node.outputs.end();
   };
-  const auto maker = std::ranges::find_if(file_.nodes, makes);
-  if (maker == file_.nodes.end()) return std::nullopt;
-  NodeImport slice(*this, static_cast<size_t>(maker - file_.nodes.begin()));
+  const std::vector<Node>& nodes = scope_->graph->nodes;
+  const auto maker = std::ranges::find_if(nodes, makes);
+  if (maker == nodes.end()) return std::nullopt;
+  NodeImport slice(*this, static_cast<size_t>(maker - nodes.begin()));
   DTR_ASSIGN(const std::optional<ValueId> whole, scatter_into_view_source(slice, value));
   if (!whole) return std::nullopt;
   return ScatteredSource{.name = first_read(*maker), .value = *whole};
@@ -622,8 +731,9 @@ Result<void> Importer::set_outputs() {
 }
 
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
-                         ZipLimits limits, std::span<const DetachedBytes> detached) {
-  DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits, detached));
+                         ZipLimits limits, std::span<const DetachedBytes> detached,
+                         const DimensionSizes& sizes) {
+  DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits, detached, &sizes));
   Module module;
   module.file = file;
   module.graphs.emplace_back();
@@ -631,13 +741,13 @@ Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& fi
   return module;
 }
 
-Result<Module> read_pt2(const std::string& path) {
+Result<Module> read_pt2(const std::string& path, const DimensionSizes& sizes) {
   DTR_ASSIGN(FileContents file, FileContents::read(path));
-  return read_pt2(std::move(file), path);
+  return read_pt2(std::move(file), path, sizes);
 }
 
-Result<Module> read_pt2(FileContents file, const std::string& path) {
-  DTR_ASSIGN(Module module, parse_pt2(file.bytes(), path));
+Result<Module> read_pt2(FileContents file, const std::string& path, const DimensionSizes& sizes) {
+  DTR_ASSIGN(Module module, parse_pt2(file.bytes(), path, {}, {}, sizes));
   module.constants.keep(std::move(file));
   return module;
 }

@@ -2,6 +2,7 @@
 // types. operators.cpp translates single operators.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,8 @@ class Importer {
  public:
   // `archive` and its memory must outlive the constants of `module`.
   Importer(const Archive& archive, Module& module);
+  Importer(const Importer&) = delete;
+  Importer& operator=(const Importer&) = delete;
   // Errors: kPt2Invalid, kPt2UnsupportedOperator and other pt2 ids, each with the node and its
   // source line.
   Result<void> run();
@@ -37,14 +40,37 @@ class Importer {
     std::string_view next;  // name of its value after the run; empty: what its own name means then
   };
 
+  // The names of the program's graph, or of a subgraph while a control flow operator runs it.
+  struct Scope {
+    const ExportedGraph* graph;
+    size_t first_source;          // of the graph's nodes, in Module::sources
+    std::vector<bool> live = {};  // by node
+    // by name: index of the last live node that reads it, or node count
+    std::unordered_map<std::string_view, size_t> last_use = {};
+    std::unordered_map<std::string_view, Binding> bindings = {};  // by name
+    std::vector<std::vector<std::string_view>> storages = {};     // names of each storage
+    size_t borrowed_storages = 0;  // the first ones are the operands of a subgraph
+  };
+
   void add_sources();
+  void add_sources(const ExportedGraph& graph, const std::string& prefix);
   void find_written_buffers();
   const WrittenBuffer* find_written(std::string_view input) const;
   Result<void> bind_state(const WrittenBuffer& buffer);
   Result<void> find_live_nodes();
+  void find_live_nodes(Scope& scope);
+  // The results of a subgraph on these operands. Errors: those of its nodes.
+  Result<Values> run_subgraph(size_t subgraph, const Values& operands, const Place& place);
   Result<void> check_converted() const;
-  Result<void> check_operators() const;
+  struct MissingOperator {
+    size_t count = 0;
+    Place first;
+  };
+  using MissingOperators = std::map<std::string_view, MissingOperator>;
+  Result<void> check_operators();
+  Result<void> find_missing(const Scope& scope, MissingOperators& missing);
   Result<void> check_static() const;
+  Result<void> check_static(const ExportedGraph& graph, size_t first_source) const;
   void note_narrowed_floats();
   Result<void> bind_inputs();
   Result<void> bind_user_input(const InputSpec& spec);
@@ -68,7 +94,9 @@ class Importer {
   Result<ValueId> value_of(std::string_view name, const Place& place);
   Result<void> load_constant(std::string_view name, Binding& binding, const Place& place);
   bool is_leftover_counter(std::string_view name) const;
-  Place place_of_node(size_t index) const;
+  Place place_of_node(size_t index) const;  // of the scope's graph
+  Place place_of_source(size_t source) const;
+  Scope scope_of(size_t subgraph) const;
   bool is_complex(std::string_view name) const;
   OperatorMatch match_of(const Node& node) const;
   Result<void> bind(std::string_view name, Binding binding, const Place& place);
@@ -78,11 +106,10 @@ class Importer {
   Module& module_;
   Rewriter rewriter_;
   std::vector<WrittenBuffer> written_;  // in the order of the file's inputs
-  std::vector<bool> live_;              // by node
-  std::unordered_map<std::string_view, size_t>
-      last_use_;  // by name: index of the last live node that reads it, or node count
-  std::unordered_map<std::string_view, Binding> bindings_;  // by name
-  std::vector<std::vector<std::string_view>> storages_;     // names of each storage
+  std::vector<size_t> first_source_;    // by subgraph
+  Scope program_;
+  Scope* scope_ = &program_;
+  size_t nodes_left_;  // bounds what loops repeat
 };
 
 }  // namespace dtr::pt2

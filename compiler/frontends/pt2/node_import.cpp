@@ -41,14 +41,14 @@ DType promoted_dtype(const Type& a, const Type& b) {
 
 NodeImport::NodeImport(Importer& importer, size_t index)
     : GraphBuilder(importer.module_, importer.module_.forward(),
-                   {.sources = {static_cast<uint32_t>(index)}},
-                   std::string(importer.file_.nodes[index].name)),
+                   {.sources = {static_cast<uint32_t>(importer.scope_->first_source + index)}},
+                   std::string(importer.scope_->graph->nodes[index].name)),
       importer_(importer),
-      index_(index),
-      node_(importer.file_.nodes[index]),
+      source_(importer.scope_->first_source + index),
+      node_(importer.scope_->graph->nodes[index]),
       read_(node_.inputs.size(), false) {}
 
-Place NodeImport::place() const { return importer_.place_of_node(index_); }
+Place NodeImport::place() const { return importer_.place_of_source(source_); }
 
 tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reason,
                                               std::string fix) const {
@@ -57,14 +57,14 @@ tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reaso
 
 tl::unexpected<Diagnostic> NodeImport::unsupported(std::string reason, std::string fix) const {
   return refuse(DiagnosticId::kPt2UnsupportedArgument,
-                fmt::format("{}: {}", module_.sources[index_].target, reason),
+                fmt::format("{}: {}", module_.sources[source_].target, reason),
                 fix.empty() ? "change the model so that it does without" : std::move(fix));
 }
 
 tl::unexpected<Diagnostic> NodeImport::bad_argument(std::string_view name) const {
   return refuse(DiagnosticId::kPt2Invalid,
                 fmt::format("{}: argument `{}` is missing or of an unexpected kind",
-                            module_.sources[index_].target, name),
+                            module_.sources[source_].target, name),
                 "export the model again with PyTorch 2.13");
 }
 
@@ -173,6 +173,44 @@ Result<std::vector<ValueId>> NodeImport::optional_tensors(std::string_view name)
     DTR_ASSIGN(values.back(), importer_.value_of(each.name, place()));
   }
   return values;
+}
+
+std::optional<size_t> NodeImport::subgraph_at(size_t position) const {
+  if (position >= node_.inputs.size()) return std::nullopt;
+  const auto* subgraph = std::get_if<Subgraph>(&node_.inputs[position].second);
+  return subgraph == nullptr ? std::optional<size_t>() : subgraph->index;
+}
+
+std::optional<bool> NodeImport::boolean_at(size_t position) const {
+  if (position >= node_.inputs.size()) return std::nullopt;
+  const auto* truth = std::get_if<bool>(&node_.inputs[position].second);
+  return truth == nullptr ? std::optional<bool>() : *truth;
+}
+
+Result<Values> NodeImport::tensors_at(size_t position) {
+  Values values;
+  if (position >= node_.inputs.size()) return values;
+  const Argument& argument = node_.inputs[position].second;
+  if (const auto* one = std::get_if<TensorName>(&argument)) {
+    DTR_ASSIGN(values.emplace_back(), importer_.value_of(one->name, place()));
+  } else if (const auto* many = std::get_if<std::vector<TensorName>>(&argument)) {
+    for (const TensorName& each : *many) {
+      DTR_ASSIGN(values.emplace_back(), importer_.value_of(each.name, place()));
+    }
+  }
+  return values;
+}
+
+Result<Values> NodeImport::run_subgraph(size_t subgraph, const Values& operands) {
+  return importer_.run_subgraph(subgraph, operands, place());
+}
+
+tl::unexpected<Diagnostic> NodeImport::refuse_control(std::string reason, std::string fix) const {
+  return refuse(
+      DiagnosticId::kPt2ControlFlow, fmt::format("{}: {}", module_.sources[source_].target, reason),
+      fix.empty() ? "write it as plain operators: a Python loop or branch on shapes is unrolled "
+                    "by the export"
+                  : std::move(fix));
 }
 
 Result<int64_t> NodeImport::integer(std::string_view name, std::optional<int64_t> fallback) {
@@ -293,7 +331,7 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
   if (def == nullptr)
     return refuse(
         DiagnosticId::kPt2UnsupportedOperator,
-        fmt::format("{} needs {}, which is not supported", module_.sources[index_].target, op),
+        fmt::format("{} needs {}, which is not supported", module_.sources[source_].target, op),
         "replace it in the model; `deuteron ops` lists what is supported");
   const auto too_big = [](int64_t number) { return number > kMaxInteger || number < -kMaxInteger; };
   for (const auto& [attribute, value] : attributes) {
@@ -350,14 +388,16 @@ ValueId NodeImport::folded(ValueId result) {
 
 std::optional<DType> NodeImport::stated_dtype() const {
   if (node_.outputs.empty()) return std::nullopt;
-  const auto at = importer_.file_.tensors.find(node_.outputs.front());
-  return at == importer_.file_.tensors.end() ? std::nullopt : dtype_of(at->second.scalar_type);
+  const auto& tensors = importer_.scope_->graph->tensors;
+  const auto at = tensors.find(node_.outputs.front());
+  return at == tensors.end() ? std::nullopt : dtype_of(at->second.scalar_type);
 }
 
 Shape NodeImport::stated_shape() const {
   if (node_.outputs.empty()) return {};
-  const auto at = importer_.file_.tensors.find(node_.outputs.front());
-  return at == importer_.file_.tensors.end() ? Shape() : at->second.sizes;
+  const auto& tensors = importer_.scope_->graph->tensors;
+  const auto at = tensors.find(node_.outputs.front());
+  return at == tensors.end() ? Shape() : at->second.sizes;
 }
 
 ValueId NodeImport::known(ValueId value) {

@@ -64,6 +64,15 @@ class NodeImport : public GraphBuilder {
   // A dtype argument; std::nullopt if it is absent or None.
   Result<std::optional<DType>> dtype(std::string_view name);
 
+  // Arguments of control flow operators, by number. Errors: those of Importer::value_of.
+  size_t count() const { return node_.inputs.size(); }
+  std::optional<size_t> subgraph_at(size_t position) const;  // its index
+  std::optional<bool> boolean_at(size_t position) const;
+  Result<Values> tensors_at(size_t position);  // a tensor, or all of a list; other kinds: none
+  // The results of a subgraph on these operands. Errors: those of its nodes; kPt2ControlFlow.
+  Result<Values> run_subgraph(size_t subgraph, const Values& operands);
+  tl::unexpected<Diagnostic> refuse_control(std::string reason, std::string fix = {}) const;
+
   // Appends an op with this node as origin. If all operands are constants and the result is small,
   // returns the evaluated constant instead.
   Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,
@@ -111,7 +120,7 @@ class NodeImport : public GraphBuilder {
   tl::unexpected<Diagnostic> bad_argument(std::string_view name) const;
 
   Importer& importer_;
-  size_t index_;
+  size_t source_;  // in Module::sources
   const Node& node_;
   mutable std::vector<bool> read_;  // by argument
 };
@@ -188,6 +197,7 @@ Result<Values> import_operator(NodeImport& node, const Operator& row);
 Result<std::optional<ValueId>> scatter_into_view_source(NodeImport& node, ValueId part);
 
 // The rows of each family.
+std::vector<Operator> control_operators();
 std::vector<Operator> convolution_operators();
 std::vector<Operator> pooling_operators();
 std::vector<Operator> elementwise_operators();

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "compiler/ir/dimensions.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/file_contents.h"
 #include "compiler/support/result.h"
@@ -14,14 +15,17 @@ namespace dtr::pt2 {
 // Reads a model into canonical form: ATen operators, static shapes, quantize and dequantize as
 // explicit ops, and a source operator for each node of the file. Weights refer to the contents of
 // the file, which the module owns. Errors: ids pt2-*, zip-*, file-not-found, each with the node,
-// its module path and its source line if known.
-Result<Module> read_pt2(const std::string& path);
+// its module path and its source line if known. `sizes` are those of dimensions that the export
+// left open; errors: those of bind_dimensions.
+Result<Module> read_pt2(const std::string& path, const DimensionSizes& sizes = {});
 // The same for a file in memory; `path` names it in messages. Errors: ids pt2-*, zip-*.
-Result<Module> read_pt2(FileContents file, const std::string& path);
+Result<Module> read_pt2(FileContents file, const std::string& path,
+                        const DimensionSizes& sizes = {});
 
 // The same for bytes that must outlive the module, as must weights that are not in them
 // (`detached`); `file` names them in messages. Errors: ids pt2-*, zip-*.
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
-                         ZipLimits limits = {}, std::span<const DetachedBytes> detached = {});
+                         ZipLimits limits = {}, std::span<const DetachedBytes> detached = {},
+                         const DimensionSizes& sizes = {});
 
 }  // namespace dtr::pt2

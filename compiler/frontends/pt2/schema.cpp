@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
 namespace dtr::pt2 {
 
@@ -55,6 +57,20 @@ const ScalarTypeInfo* find_scalar_type(int number) {
 class Reader {
  public:
   explicit Reader(const Place& place) : place_(place) {}
+
+  // Sizes of symbols, and the subgraphs that were read.
+  std::map<std::string_view, int64_t> symbols = {};
+  std::vector<ExportedGraph> subgraphs = {};
+  // Symbolic numbers of the graph that is read, by name: symbols, expressions, flags.
+  std::unordered_map<std::string_view, Number> numbers = {};
+
+  std::optional<Number> value_of(std::string_view expression) const {
+    if (symbols.empty()) return std::nullopt;
+    return evaluate(expression, [&](std::string_view name) -> std::optional<Number> {
+      const auto at = symbols.find(name);
+      return at == symbols.end() ? std::optional<Number>() : Number(at->second);
+    });
+  }
 
   Result<void> status() const {
     if (problem_.empty()) return {};
@@ -141,6 +157,8 @@ int64_t read_size(Reader& in, dom::element value, TensorMeta& meta) {
   if (tag == "as_int") return in.integer(content, "as_int");
   if (tag == "as_expr") {
     std::string_view expression = in.string_field(content, "expr_str");
+    const std::optional<int64_t> known = as_integer(in.value_of(expression));
+    if (known && *known >= 0) return *known;
     constexpr std::string_view kSymbol =
         "Symbol('";  // Symbol('s6', positive=True, …): a plain symbol
     if (expression.starts_with(kSymbol)) {
@@ -173,7 +191,8 @@ TensorMeta read_meta(Reader& in, dom::element value) {
   if (!in.good()) return meta;
   const dom::element offset = in.field(value, "storage_offset");
   if (!in.good()) return meta;
-  meta.storage_offset = read_size(in, offset, meta);
+  TensorMeta of_offset;  // where a value begins in memory says nothing about its size
+  meta.storage_offset = read_size(in, offset, of_offset);
   meta.layout = in.small_field(value, "layout");
   if (!in.good()) return meta;
   if (meta.sizes.size() != meta.strides.size() || meta.sizes.size() > 64 ||
@@ -205,6 +224,8 @@ Argument read_optional_tensor(Reader& in, dom::element value) {
   if (!in.good() || tag != "as_tensor") return {};
   return read_tensor_name(in, content);
 }
+
+Argument read_subgraph(Reader& in, dom::element value);
 
 constexpr std::pair<std::string_view, ArgumentReader> kArgumentReaders[] = {
     {"as_tensor", [](Reader& in, dom::element v) -> Argument { return read_tensor_name(in, v); }},
@@ -247,7 +268,7 @@ constexpr std::pair<std::string_view, ArgumentReader> kArgumentReaders[] = {
        return MemoryFormat{
            static_cast<int>(std::clamp<int64_t>(in.integer(v, "as_memory_format"), -1, 1000))};
      }},
-    {"as_graph", [](Reader&, dom::element) -> Argument { return Subgraph{}; }},
+    {"as_graph", read_subgraph},
 };
 
 // as_sym_int, as_sym_ints, …: a name is symbolic, a plain number is not.
@@ -259,8 +280,15 @@ Argument read_symbolic(Reader& in, std::string_view tag, dom::element value) {
     for (const dom::element entry : list) {
       const auto [kind, content] = in.tagged(entry, tag);
       if (!in.good()) return {};
-      if (kind == "as_name") return Symbolic{in.string(content, kind)};
-      ints.push_back(in.integer(content, kind));
+      if (kind == "as_name") {
+        const std::string_view name = in.string(content, kind);
+        const auto at = in.numbers.find(name);
+        const auto size = at == in.numbers.end() ? std::nullopt : as_integer(at->second);
+        if (!size) return Symbolic{name};
+        ints.push_back(*size);
+      } else {
+        ints.push_back(in.integer(content, kind));
+      }
     }
     return ints;
   }
@@ -271,7 +299,13 @@ Argument read_symbolic(Reader& in, std::string_view tag, dom::element value) {
   if (kind == "as_int") return in.integer(content, kind);
   if (kind == "as_float") return in.number(content, kind);
   if (kind == "as_bool") return in.boolean(content, kind);
-  return Symbolic{in.string(content, kind)};
+  const std::string_view name = in.string(content, kind);
+  const auto at = in.numbers.find(name);
+  if (at == in.numbers.end()) return Symbolic{name};
+  if (tag == "as_sym_float") return as_double(at->second);
+  if (tag == "as_sym_bool") return as_double(at->second) != 0;
+  if (const auto size = as_integer(at->second)) return *size;
+  return Symbolic{name};
 }
 
 Argument read_argument(Reader& in, dom::element value) {
@@ -376,22 +410,118 @@ Result<dom::element> parse_json(JsonText& text, std::string_view json, const Pla
   return document;
 }
 
-Result<void> read_graph(Reader& in, dom::element module, ExportedProgram& program) {
-  const dom::element graph = in.field(module, "graph");
-  DTR_TRY(in.status());
+// sym_int_values and the like: {"mul_1": {"as_expr": {"expr_str": …}}}.
+void read_numbers(Reader& in, dom::element graph) {
+  for (const std::string_view key : {"sym_int_values", "sym_float_values", "sym_bool_values"}) {
+    const auto numbers = Reader::optional(graph, key);
+    if (!numbers) continue;
+    for (const dom::key_value_pair entry : in.object(*numbers, key)) {
+      const auto expression = Reader::optional(entry.value, "as_expr");
+      if (!expression) continue;
+      const std::string_view text = in.string_field(*expression, "expr_str");
+      if (!in.good()) return;
+      if (const auto number = in.value_of(text)) in.numbers.emplace(entry.key, *number);
+    }
+  }
+}
+
+// Values and nodes of a graph.
+Result<void> read_values(Reader& in, dom::element graph, ExportedGraph& to) {
+  const std::unordered_map<std::string_view, Number> outer = std::exchange(in.numbers, {});
   const dom::object tensors = in.object(in.field(graph, "tensor_values"), "tensor_values");
   DTR_TRY(in.status());
-  program.tensors.reserve(tensors.size());
+  to.tensors.reserve(tensors.size());
   for (const dom::key_value_pair entry : tensors) {
-    if (!program.tensors.emplace(entry.key, read_meta(in, entry.value)).second)
+    if (!to.tensors.emplace(entry.key, read_meta(in, entry.value)).second)
       in.malformed(fmt::format("two tensors are named `{}`", entry.key));
     DTR_TRY(in.status());
   }
+  read_numbers(in, graph);
+  DTR_TRY(in.status());
   const dom::element nodes = in.field(graph, "nodes");
   DTR_TRY(in.status());
-  program.nodes = read_list<std::vector<Node>>(in, nodes, "nodes",
-                                               [&](dom::element e) { return read_node(in, e); });
+  to.nodes = read_list<std::vector<Node>>(in, nodes, "nodes",
+                                          [&](dom::element e) { return read_node(in, e); });
+  in.numbers = outer;
+  return in.status();
+}
+
+// {"name": "true_graph_0", "graph": {…}}
+Argument read_subgraph(Reader& in, dom::element value) {
+  ExportedGraph graph;
+  graph.name = in.string_field(value, "name");
+  if (!in.good()) return {};
+  const dom::element content = in.field(value, "graph");
+  if (!in.good() || !read_values(in, content, graph)) return {};
+  const auto names = [&](std::string_view key) {
+    const dom::element list = in.field(content, key);
+    if (!in.good()) return std::vector<std::string_view>();
+    return read_list<std::vector<std::string_view>>(in, list, key, [&](dom::element e) {
+      const Argument argument = read_argument(in, e);
+      const auto* tensor = std::get_if<TensorName>(&argument);
+      return tensor == nullptr ? std::string_view() : tensor->name;
+    });
+  };
+  graph.operands = names("inputs");
+  graph.results = names("outputs");
+  in.subgraphs.push_back(std::move(graph));
+  return Subgraph{in.subgraphs.size() - 1};
+}
+
+InputSize read_input_size(Reader& in, dom::element value) {
+  const auto [tag, content] = in.tagged(value, "size");
+  if (!in.good()) return {};
+  if (tag != "as_expr") return {.expression = {}, .fixed = in.integer(content, tag)};
+  InputSize size{.expression = in.string_field(content, "expr_str")};
+  if (const auto hint = Reader::optional(content, "hint")) {
+    const auto [kind, example] = in.tagged(*hint, "hint");
+    if (kind == "as_int") size.example = in.integer(example, kind);
+  }
+  return size;
+}
+
+// What the file says about sizes of the inputs; only about those of the user.
+Result<OpenShapes> read_open_shapes(Reader& in, dom::element document, dom::element module) {
+  OpenShapes shapes;
+  const dom::element graph = in.field(module, "graph");
+  const dom::element signature = in.field(module, "signature");
   DTR_TRY(in.status());
+  const dom::element tensors = in.field(graph, "tensor_values");
+  const dom::array specs = in.array(in.field(signature, "input_specs"), "input_specs");
+  DTR_TRY(in.status());
+  for (const dom::element entry : specs) {
+    const InputSpec spec = read_input_spec(in, entry);
+    DTR_TRY(in.status());
+    if (spec.kind != InputKind::kUser) continue;
+    OpenInput& input = shapes.inputs.emplace_back(OpenInput{.name = spec.name, .sizes = {}});
+    const auto meta = Reader::optional(tensors, spec.name);
+    if (!meta) continue;
+    const dom::element sizes = in.field(*meta, "sizes");
+    DTR_TRY(in.status());
+    input.sizes = read_list<std::vector<InputSize>>(
+        in, sizes, "sizes", [&](dom::element e) { return read_input_size(in, e); });
+    DTR_TRY(in.status());
+  }
+  if (const auto ranges = Reader::optional(document, "range_constraints"))
+    for (const dom::key_value_pair entry : in.object(*ranges, "range_constraints")) {
+      SymbolRange range{.name = entry.key};
+      if (const auto least = Reader::optional(entry.value, "min_val"))
+        range.least = in.integer(*least, "min_val");
+      if (const auto most = Reader::optional(entry.value, "max_val"))
+        range.most = in.integer(*most, "max_val");
+      shapes.ranges.push_back(range);
+    }
+  if (const auto guards = Reader::optional(document, "guards_code"))
+    for (const dom::element guard : in.array(*guards, "guards_code"))
+      shapes.guards.push_back(in.string(guard, "guards_code"));
+  DTR_TRY(in.status());
+  return shapes;
+}
+
+Result<void> read_graph(Reader& in, dom::element module, ExportedProgram& program) {
+  const dom::element graph = in.field(module, "graph");
+  DTR_TRY(in.status());
+  DTR_TRY(read_values(in, graph, program));
   const dom::element signature = in.field(module, "signature");
   DTR_TRY(in.status());
   const dom::element inputs = in.field(signature, "input_specs");
@@ -403,6 +533,7 @@ Result<void> read_graph(Reader& in, dom::element module, ExportedProgram& progra
   DTR_TRY(in.status());
   program.outputs = read_list<std::vector<OutputSpec>>(
       in, outputs, "output_specs", [&](dom::element e) { return read_output_spec(in, e); });
+  program.subgraphs = std::move(in.subgraphs);
   return in.status();
 }
 
@@ -433,7 +564,8 @@ std::string_view scalar_type_name(int scalar_type) {
   return found == nullptr ? "unknown" : found->name;
 }
 
-Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place) {
+Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place,
+                                               const DimensionSizes* sizes) {
   ExportedProgram program;
   DTR_ASSIGN(const dom::element document, parse_json(program.text, json, place));
   Reader in(place);
@@ -452,6 +584,12 @@ Result<ExportedProgram> parse_exported_program(std::string_view json, const Plac
                 "export the model with PyTorch 2.13", place);
   const dom::element module = in.field(document, "graph_module");
   DTR_TRY(in.status());
+  if (sizes != nullptr) {
+    DTR_ASSIGN(const OpenShapes shapes, read_open_shapes(in, document, module));
+    DTR_ASSIGN(BoundDimensions bound, bind_dimensions(shapes, *sizes, place.file));
+    in.symbols = std::move(bound.sizes);
+    program.dimension_notes = std::move(bound.notes);
+  }
   DTR_TRY(read_graph(in, module, program));
   return program;
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/frontends/pt2/dimensions.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/type.h"
 #include "compiler/support/result.h"
@@ -58,9 +59,11 @@ struct TensorName {
   std::string_view name;  // empty: None
 };
 struct Symbolic {
-  std::string_view name;  // of a symbolic integer, float or bool
+  std::string_view name;  // of a symbolic integer, float or bool without a known value
 };
-struct Subgraph {};  // argument of a control flow operator
+struct Subgraph {    // argument of a control flow operator
+  size_t index = 0;  // in ExportedProgram::subgraphs
+};
 struct ScalarType {
   int number = 0;
 };
@@ -98,15 +101,24 @@ struct OutputSpec {
   std::string_view target;  // what is mutated
 };
 
-struct ExportedProgram {
+// The program's graph, or a branch or body of a control flow operator.
+struct ExportedGraph {
+  std::string_view name;  // of a subgraph
+  std::vector<Node> nodes;
+  std::unordered_map<std::string_view, TensorMeta> tensors;
+  // Of a subgraph: its operands and results; an empty name is no tensor.
+  std::vector<std::string_view> operands, results;
+};
+
+struct ExportedProgram : ExportedGraph {
   JsonText text;
   int64_t major = 0;
   int64_t minor = 0;
   std::string_view torch_version;
-  std::vector<Node> nodes;
-  std::unordered_map<std::string_view, TensorMeta> tensors;
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
+  std::vector<ExportedGraph> subgraphs;      // a subgraph follows those that it contains
+  std::vector<std::string> dimension_notes;  // BoundDimensions
 };
 
 // Where the data of a parameter, buffer or constant are in the archive.
@@ -120,8 +132,11 @@ struct PayloadTable {
   std::unordered_map<std::string_view, Payload> entries;  // by the name in the module
 };
 
-// Errors: kPt2Invalid, kPt2Version. `place` names file and archive member.
-Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place);
+// Sizes over symbols have the values that follow from `sizes`; without it they stay symbolic
+// (TensorMeta::symbol). Errors: kPt2Invalid, kPt2Version, those of bind_dimensions. `place` names
+// file and archive member.
+Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place,
+                                               const DimensionSizes* sizes = nullptr);
 Result<PayloadTable> parse_payloads(std::string_view json, const Place& place);
 
 }  // namespace dtr::pt2

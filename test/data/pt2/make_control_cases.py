@@ -1,0 +1,198 @@
+"""Makes the small .pt2 files of this folder that have control flow, open dimensions or operators
+that dissolve into others, with PyTorch 2.13. NAME.npz holds input_I and output_I as PyTorch
+computes them, for open dimensions at another size than the export's.
+
+    python make_control_cases.py [NAME...]
+"""
+import torch
+from make_pt2_cases import CASES, case, make, rand
+from torch import nn
+from torch._higher_order_ops.map import map as map_over
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn import functional as F
+
+CASES.clear()
+HALF, BATCH = torch.export.Dim("half", min=3, max=20), torch.export.Dim("batch", max=9)
+
+
+@case(rand(3, 4), rand(3, 4).abs())
+class branches(nn.Module):
+    """torch.cond on a computed, a constant and a nested condition, with several results and
+    weights that the branches do not share."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(12)
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, y):
+        def positive(v):
+            return self.a(v), v + 1
+
+        def negative(v):
+            return self.b(v), torch.cond(v.amax() > 5, torch.sin, torch.cos, (v,))
+
+        computed = [torch.cond(v.sum() > 0, positive, negative, (v,)) for v in (x, y)]
+        known = torch.cond(torch.ones(3).sum() > 2, torch.neg, torch.abs, (x,))
+        return *computed[0], *computed[1], known
+
+
+@case(rand(3, 5, 4), rand(4))
+class loops(nn.Module):
+    """while_loop over a counter, scan backwards with state, map over two tensors, one in another."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(13)
+        self.cell = nn.Linear(4, 4)
+
+    def forward(self, x, y):
+        def step(i, v):
+            return i + 1, torch.tanh(self.cell(v)) + 0.1 * i
+
+        _, counted = while_loop(lambda i, v: i < 5, step, (torch.tensor(0), x))
+        state, outputs = scan(
+            lambda h, v: (torch.tanh(self.cell(v) + h), h - v),
+            torch.zeros(3, 4),
+            x,
+            dim=1,
+            reverse=True,
+        )
+        mapped = map_over(lambda v, w: map_over(lambda u: u * w, v) + w, x, y)
+        return counted, state, outputs, mapped
+
+
+@case(rand(3, 4), strict=False)
+class regions(nn.Module):
+    """Regions of autocast and of gradients that are off."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(14)
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.autocast("cpu", enabled=False):
+            y = self.layer(x)
+        with torch.no_grad():
+            y = y * 2
+        return torch.relu(y)
+
+
+@case(rand(4))
+class open_loop(nn.Module):
+    """A loop whose number of steps depends on elements."""
+
+    def forward(self, x):
+        return while_loop(lambda v: v.sum() < 9, lambda v: (v + 1,), (x,))[0]
+
+
+@case(
+    rand(2, 3, 12, 10),
+    rand(2, 6),
+    dynamic={
+        "x": {0: BATCH, 2: 2 * HALF, 3: torch.export.Dim.AUTO},
+        "y": {0: BATCH},
+    },
+    strict=False,
+    other=(rand(3, 3, 8, 7), rand(3, 6)),
+)
+class open_sizes(nn.Module):
+    """Symbols in shapes, slices, numbers and conditions, of a batch, an even height with a range and
+    a width that a convolution constrains."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(15)
+        self.conv, self.last = nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Linear(4, 6)
+
+    def forward(self, x, y):
+        batch, _, height, width = x.shape
+        h = torch.relu(self.conv(x))
+        h = F.interpolate(h, scale_factor=2.0)
+        pooled = h.flatten(2).mean(2) * height**-0.5 + width // 3
+        joined = torch.cat([self.last(pooled), y[:, :6]], 0).reshape(batch * 2, -1)
+        rows = torch.arange(batch).to(x.dtype)[:, None] * y
+        return joined, x[:, :, 1 : height // 2].sum((1, 2)), rows, x.view(batch * 3, -1)[:, -3:]
+
+
+@case(rand(2, 3), rand(2, 3), dynamic=({0: BATCH}, {0: BATCH}))
+class related_sizes(nn.Module):
+    """strict=True gives equal dimensions symbols of their own, and a condition."""
+
+    def forward(self, x, y):
+        return torch.cat([x, y]).reshape(x.shape[0] * 2, -1)
+
+
+@case(torch.tensor([3, 1, 4, 1, 5, 0, 2]), torch.tensor([[1, 2], [0, 5], [3, 3]]), rand(7))
+class bags(nn.Module):
+    """Bags of embeddings: of different sizes (one is empty), of one size, weighted, padded."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(16)
+        self.table = nn.Parameter(torch.randn(6, 3))
+        self.register_buffer("offsets", torch.tensor([0, 2, 2, 6]))
+
+    def forward(self, x, pairs, w):
+        def bag(*args, **options):
+            return F.embedding_bag(*args, self.table, **options)
+
+        results = [bag(x, offsets=self.offsets, mode=mode) for mode in ("sum", "mean", "max")]
+        results += [bag(pairs, mode=mode) for mode in ("sum", "mean", "max")]
+        results.append(bag(x, offsets=self.offsets, per_sample_weights=w, mode="sum"))
+        results.append(bag(x, offsets=self.offsets, mode="mean", padding_idx=1))
+        ends = torch.tensor([0, 3, 7])
+        results.append(bag(x, offsets=ends, mode="sum", include_last_offset=True))
+        return results
+
+
+@case(rand(3, 5), rand(2, 3, 5), rand(5).round(decimals=1))
+class small_functions(nn.Module):
+    """Signs and fractions, diagonals and blocks, least and greatest."""
+
+    def forward(self, x, y, z):
+        zeros = torch.relu(x)
+        rows, columns = torch.tril_indices(4, 5, 1)
+        return (
+            torch.hypot(x, z),
+            torch.copysign(x, z),
+            torch.copysign(x, -2.0),
+            torch.heaviside(zeros, z),
+            torch.frac(7 * x),
+            torch.signbit(x),
+            torch.round(10 * x, decimals=1),
+            torch.round(1000 * x, decimals=-2),
+            *torch.aminmax(x),
+            *torch.aminmax(y, dim=1, keepdim=True),
+            torch.renorm(y, 2, 1, 1.5),
+            torch.diag_embed(y),
+            torch.diag_embed(x, offset=2, dim1=0, dim2=2),
+            torch.diag_embed(x, offset=-1),
+            torch.block_diag(x, z, y[0, :2, :2]),
+            rows * 10 + columns,
+            torch.triu_indices(3, 4, -1),
+        )
+
+
+@case(rand(2, 4, 3, 5, 2), rand(3, 2, 2, 3))
+class transposed_volumes(nn.Module):
+    """Transposed convolutions over three dimensions: strides, groups, dilation, paddings."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(17)
+        self.a = nn.ConvTranspose3d(
+            4, 6, (3, 2, 3), stride=(2, 1, 3), padding=(1, 0, 2), output_padding=(1, 0, 2), groups=2
+        )
+        self.b = nn.ConvTranspose3d(3, 2, 2, dilation=(3, 1, 2), bias=False)
+
+    def forward(self, x, y):
+        return self.a(x), self.b(y)
+
+
+REFUSED = ("open_loop", "related_sizes")
+
+if __name__ == "__main__":
+    make(CASES, [name for name in CASES if name not in REFUSED])
