@@ -509,6 +509,14 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
     return fail(DiagnosticId::kQatQuantized, "the model has quantized values already",
                 "prepare the float model, before quantization", {.file = module.file});
   DTR_TRY(check_model(module, *settings.target));
+  // The editor inserts nodes into the graph of the program, not into those of its operators.
+  for (const SourceOp& source : module.sources)
+    if (source.name.find('/') != std::string::npos)
+      return fail(DiagnosticId::kPt2ControlFlow,
+                  fmt::format("`{}` is inside of a branch, loop or region, which is not prepared",
+                              source.name),
+                  "export without torch.cond, while_loop, scan, map and torch.autocast",
+                  {.file = module.file, .node = source.name});
   DTR_ASSIGN(Editor editor, Editor::open(bytes, module.file));
   DTR_TRY(run_pipeline(module, graph, training_pipeline(), settings.passes));
   const RecipeSpec spec = recipe_of(settings);

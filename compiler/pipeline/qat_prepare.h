@@ -33,8 +33,8 @@ struct QatPrepared {
 //  times γ / √(var + eps) are quantized, and the
 //    result is divided by it before the bias and the batch norm.
 // Gradients go straight through. With samples, ranges start from these; else the first batch sets
-// them. Errors: those of the archive; kQatQuantized (it is quantized already); those of
-// calibration.
+// them. Errors: those of the archive; kQatQuantized (it is quantized already);
+// kPt2ControlFlow (an operator is inside of a branch or loop); those of calibration.
 Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                                 const CompileSettings& settings, const Samples* samples);
 

@@ -88,7 +88,10 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "small_matrices",
                                  "spectra",
                                  "narrowed",
-                                 "decomposed"}) {
+                                 "decomposed",
+                                 "branches",
+                                 "loops",
+                                 "regions"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -250,7 +253,7 @@ TEST(Pt2, RefusesWhatCannotCompile) {
   const Case cases[] = {
       {"complex_output", "pt2-unsupported-dtype", "fft_rfft", "complex numbers", false},
       {"odd_strides", "pt2-unsupported-strides", "x", "[12, 2]", false},
-      {"control_flow", "pt2-control-flow", "cond", "higher_order.cond", true},
+      {"open_loop", "pt2-control-flow", "while_loop", "depends on an input", true},
       {"overwritten_view", "pt2-mutated-state", "relu_", "`view`", true},
       {"sampling", "pt2-unsupported-operator", "randn_like", "random numbers", true},
       {"symbolic", "pt2-symbolic-shape", "x", "(x.0; from 1 on)", false},

@@ -223,6 +223,15 @@ TEST(Qat, RefusesQuantizedModels) {
 
 // Every float export of the full set can be prepared, and is read back quantized with what the
 // notes do not except.
+TEST(Qat, RefusesControlFlow) {
+  const Bytes bytes = test::read_bytes(test::source_path("test/data/pt2/regions.pt2"));
+  auto module = parse_pt2(bytes, "regions.pt2");
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
+  ASSERT_FALSE(prepared.has_value());
+  EXPECT_EQ(prepared.error().id, DiagnosticId::kPt2ControlFlow) << error_text(prepared);
+}
+
 TEST(Qat, PreparesTheFullSet) {
   const std::filesystem::path cases = test::shared_path("conformance");
   if (cases.empty()) GTEST_SKIP() << "the full set is not there";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/compositions/control.h"
 #include "compiler/frontends/onnx/importer.h"
 
 namespace dtr::onnx {
@@ -140,41 +141,25 @@ Result<Values> branch(NodeImport& node) {
     }
     return results;
   }
-  DTR_ASSIGN(const ValueId mask, node.view(condition, {}));
   DTR_ASSIGN(const std::vector<Binding> then_made, node.run_subgraph(*then_graph, {}, "/then"));
   DTR_ASSIGN(const std::vector<Binding> else_made, node.run_subgraph(*else_graph, {}, "/else"));
   if (then_made.size() != else_made.size())
     return node.invalid("its branches have different numbers of results");
   for (size_t i = 0; i < then_made.size(); ++i) {
-    const bool tensors = !then_made[i].is_sequence && !else_made[i].is_sequence;
-    if (!tensors || node.shape(then_made[i].value) != node.shape(else_made[i].value))
-      return node.unsupported(
-          "its branches make tensors of different shapes, and its condition "
-          "depends on an input",
-          "Choose the branch before the export.");
+    if (then_made[i].is_sequence || else_made[i].is_sequence)
+      return node.unsupported("its branches make sequences, and its condition depends on an input",
+                              "Choose the branch before the export.");
     DTR_ASSIGN(const ValueId a, node.plain(then_made[i].value));
     DTR_ASSIGN(const ValueId b, node.plain(else_made[i].value));
-    DTR_ASSIGN(results.emplace_back(), node.emit("aten.where.self", {mask, a, b}));
+    DTR_ASSIGN(results.emplace_back(), compositions::select_branch(node, condition, a, b));
   }
   return results;
 }
 
-// A stack of values along a new first dimension.
-Result<ValueId> stacked(NodeImport& node, Values all, int64_t dim) {
-  if (all.empty()) return node.unsupported("a loop of no step collects results");
-  for (ValueId& one : all) {
-    Shape with = node.shape(one);
-    with.insert(with.begin() + dim, 1);
-    DTR_ASSIGN(one, node.view(one, with));
-  }
-  return node.concatenate(std::move(all), dim);
-}
-
 // Unrolled, where the number of steps is known and the condition stays true, or is known.
 Result<Values> loop(NodeImport& node) {
-  constexpr int64_t kMostSteps = 4096;
   DTR_ASSIGN(const pb::GraphProto* const body, node.graph_attribute("body"));
-  int64_t most = kMostSteps;
+  int64_t most = compositions::kMostLoopSteps;
   if (node.has(0)) {
     DTR_ASSIGN(most, node.integer(0));
   }
@@ -193,8 +178,8 @@ Result<Values> loop(NodeImport& node) {
   std::vector<Values> stacks(collected - carried - 1);
   int64_t step = 0;
   for (; goes_on && step < most; ++step) {
-    if (step == kMostSteps)
-      return node.unsupported(fmt::format("more than {} steps", kMostSteps),
+    if (step == compositions::kMostLoopSteps)
+      return node.unsupported(fmt::format("more than {} steps", compositions::kMostLoopSteps),
                               "Export one step, whose state is an input and an output.");
     DTR_ASSIGN(const ValueId counter,
                node.constant(DType::kInt64, {}, static_cast<double>(step), "step"));
@@ -222,14 +207,13 @@ Result<Values> loop(NodeImport& node) {
       results.emplace_back();
       continue;
     }
-    DTR_ASSIGN(results.emplace_back(), stacked(node, std::move(stacks[i]), 0));
+    DTR_ASSIGN(results.emplace_back(), compositions::stack(node, std::move(stacks[i]), 0));
   }
   return results;
 }
 
 // A loop over the elements of tensors along a dimension.
 Result<Values> scan(NodeImport& node) {
-  constexpr int64_t kMostSteps = 4096;
   DTR_ASSIGN(const pb::GraphProto* const body, node.graph_attribute("body"));
   DTR_ASSIGN(const int64_t count, node.integer("num_scan_inputs"));
   if (count < 1 || count > static_cast<int64_t>(node.inputs()))
@@ -261,16 +245,13 @@ Result<Values> scan(NodeImport& node) {
     steps = extent;
     sources.push_back(x);
   }
-  if (steps > kMostSteps) return node.unsupported(fmt::format("{} steps", steps));
+  if (steps > compositions::kMostLoopSteps) return node.unsupported(fmt::format("{} steps", steps));
   std::vector<Values> stacks(made_count);
   for (int64_t step = 0; step < steps; ++step) {
     std::vector<Binding> operands = state;
     for (size_t i = 0; i < scanned; ++i) {
       const int64_t at = in_ways[i] != 0 ? steps - 1 - step : step;
-      DTR_ASSIGN(ValueId part, node.slice(sources[i], dims[i], at, at + 1));
-      Shape without = node.shape(part);
-      without.erase(without.begin() + dims[i]);
-      DTR_ASSIGN(part, node.view(part, without));
+      DTR_ASSIGN(const ValueId part, compositions::element(node, sources[i], dims[i], at));
       operands.push_back(Binding{part});
     }
     DTR_ASSIGN(const std::vector<Binding> made,
@@ -284,7 +265,7 @@ Result<Values> scan(NodeImport& node) {
     if (stacks[i].empty()) return node.unsupported("no step");
     if (out_ways[i] != 0) std::ranges::reverse(stacks[i]);
     DTR_ASSIGN(const int64_t dim, node.axis(out_axes[i], node.type(stacks[i][0]).rank() + 1));
-    DTR_ASSIGN(results.emplace_back(), stacked(node, std::move(stacks[i]), dim));
+    DTR_ASSIGN(results.emplace_back(), compositions::stack(node, std::move(stacks[i]), dim));
   }
   return results;
 }

@@ -44,11 +44,11 @@ std::vector<std::string> regular_targets() {
 Table make_table() {
   Table table;
   for (const auto family :
-       {convolution_operators, pooling_operators, elementwise_operators, composed_operators,
-        shape_operators, tiling_operators, resize_operators, matrix_operators, attention_operators,
-        reduction_operators, identity_operators, index_operators, mask_operators,
-        quantization_operators, recurrent_operators, scatter_operators, search_operators,
-        algebra_operators})
+       {control_operators, convolution_operators, pooling_operators, elementwise_operators,
+        composed_operators, shape_operators, tiling_operators, resize_operators, matrix_operators,
+        attention_operators, reduction_operators, identity_operators, index_operators,
+        mask_operators, quantization_operators, recurrent_operators, scatter_operators,
+        search_operators, algebra_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);
