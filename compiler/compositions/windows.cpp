@@ -149,4 +149,51 @@ Result<ValueId> convolution3d(GraphBuilder& builder, ValueId x, const Convolutio
   return builder.permute(x, {0, 2, 1, 3, 4});
 }
 
+Result<ValueId> transposed_convolution3d(GraphBuilder& builder, ValueId x, const Convolution3d& of,
+                                         const Ints& output_padding) {
+  const Shape shape = builder.type(x).shape, weight = builder.type(of.weight).shape;
+  const int64_t depth = weight[2], stride = of.stride[0];
+  if (shape[1] != weight[0] || shape[2] < 1 || stride < 1)
+    return builder.unsupported(
+        fmt::format("a weight of {} for {}", to_string(weight), to_string(shape)));
+  // Planes as samples of a batch.
+  DTR_ASSIGN(x, builder.permute(x, {0, 2, 1, 3, 4}));
+  DTR_ASSIGN(x, builder.view(x, {shape[0] * shape[2], shape[1], shape[3], shape[4]}));
+  const int64_t spread = (shape[2] - 1) * stride + 1;
+  const int64_t last = of.dilation[0] * (depth - 1);
+  const int64_t whole = spread + last + output_padding[0];
+  ValueId sum;
+  for (int64_t k = 0; k < depth; ++k) {
+    DTR_ASSIGN(ValueId plane, builder.slice(of.weight, 2, k, k + 1));
+    DTR_ASSIGN(plane, builder.view(plane, {weight[0], weight[1], weight[3], weight[4]}));
+    DTR_ASSIGN(ValueId part,
+               builder.emit("aten.convolution", {x, plane},
+                            {{"stride", Ints{of.stride[1], of.stride[2]}},
+                             {"padding", Ints{of.padding[1], of.padding[2]}},
+                             {"dilation", Ints{of.dilation[1], of.dilation[2]}},
+                             {"transposed", true},
+                             {"output_padding", Ints{output_padding[1], output_padding[2]}},
+                             {"groups", of.groups}}));
+    const Shape made = builder.type(part).shape;
+    // `stride` − 1 planes of zeros between those of the input, and `k` steps in front.
+    DTR_ASSIGN(part, builder.view(part, {shape[0], shape[2], 1, made[1], made[2], made[3]}));
+    DTR_ASSIGN(part, builder.pad(part, {0, 0, 0, 0, 0, 0, 0, stride - 1}, 0));
+    DTR_ASSIGN(part, builder.view(part, {shape[0], shape[2] * stride, made[1], made[2], made[3]}));
+    DTR_ASSIGN(part, builder.slice(part, 1, 0, spread));
+    const int64_t before = k * of.dilation[0];
+    DTR_ASSIGN(part, builder.pad(part, {0, 0, 0, 0, 0, 0, before, whole - spread - before}, 0));
+    if (sum.valid()) {
+      DTR_ASSIGN(sum, builder.emit("aten.add.Tensor", {sum, part}));
+    } else {
+      sum = part;
+    }
+  }
+  DTR_ASSIGN(sum, builder.slice(sum, 1, of.padding[0], whole - of.padding[0]));
+  if (of.bias.valid()) {
+    DTR_ASSIGN(const ValueId bias, builder.view(of.bias, {builder.type(of.bias).elements(), 1, 1}));
+    DTR_ASSIGN(sum, builder.emit("aten.add.Tensor", {sum, bias}));
+  }
+  return builder.permute(sum, {0, 2, 1, 3, 4});
+}
+
 }  // namespace dtr::compositions

@@ -30,5 +30,9 @@ struct Convolution3d {
   int64_t groups = 1;
 };
 Result<ValueId> convolution3d(GraphBuilder& builder, ValueId x, const Convolution3d& of);
+// The transposed convolution, with zeros or more added behind each dimension: a transposed one over
+// two dimensions for each plane of the kernel, at its depth, and their sum. Errors: the same.
+Result<ValueId> transposed_convolution3d(GraphBuilder& builder, ValueId x, const Convolution3d& of,
+                                         const Ints& output_padding);
 
 }  // namespace dtr::compositions

@@ -91,7 +91,10 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "decomposed",
                                  "branches",
                                  "loops",
-                                 "regions"}) {
+                                 "regions",
+                                 "bags",
+                                 "small_functions",
+                                 "transposed_volumes"}) {
     const auto program = read_pt2(case_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;

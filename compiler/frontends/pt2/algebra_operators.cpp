@@ -1,11 +1,12 @@
 // Products of vectors and matrices that are no plain matrix product, inverses of small matrices,
-// and windows of signals.
+// windows of signals, functions of signs, fractions and pairs of numbers, diagonals and triangles.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -243,6 +244,186 @@ Result<Values> hamming(NodeImport& node) {
 }
 Result<Values> blackman(NodeImport& node) { return window(node, {0.42, -0.5, 0.08}); }
 
+Result<ValueId> number_like(NodeImport& node, ValueId x, double number) {
+  return node.constant(node.type(x).dtype, {}, number, "number");
+}
+
+// ---- functions of each element
+
+// √(a² + b²).
+Result<Values> hypot(NodeImport& node) {
+  DTR_ASSIGN(const auto both, node.pair("self", "other"));
+  DTR_ASSIGN(const ValueId a, node.emit("aten.mul.Tensor", {both.first, both.first}));
+  DTR_ASSIGN(const ValueId b, node.emit("aten.mul.Tensor", {both.second, both.second}));
+  DTR_ASSIGN(const ValueId sum, node.emit("aten.add.Tensor", {a, b}));
+  return one(node.emit("aten.sqrt", {sum}));
+}
+
+Result<ValueId> is_negative(NodeImport& node, ValueId x) {
+  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
+  return node.emit("aten.lt.Tensor", {x, zero});
+}
+
+Result<Values> signbit(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  return one(is_negative(node, x));
+}
+
+// |a| with the sign of b; −0 counts as 0, since codes have one zero.
+Result<Values> copysign(NodeImport& node) {
+  DTR_ASSIGN(const auto both, node.pair("self", "other"));
+  DTR_ASSIGN(const ValueId size, node.emit("aten.abs", {both.first}));
+  DTR_ASSIGN(const ValueId opposite, node.emit("aten.neg", {size}));
+  DTR_ASSIGN(const ValueId negative, is_negative(node, both.second));
+  return one(node.emit("aten.where.self", {negative, opposite, size}));
+}
+
+// 0 below zero, 1 above, `values` at zero.
+Result<Values> heaviside(NodeImport& node) {
+  DTR_ASSIGN(const auto both, node.pair("self", "values"));
+  const auto& [x, values] = both;
+  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
+  DTR_ASSIGN(ValueId step, node.emit("aten.gt.Tensor", {x, zero}));
+  DTR_ASSIGN(step, node.cast(step, node.type(x).dtype));
+  DTR_ASSIGN(const ValueId at_zero, node.emit("aten.eq.Tensor", {x, zero}));
+  return one(node.emit("aten.where.self", {at_zero, values, step}));
+}
+
+Result<Values> frac(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId whole, node.emit("aten.trunc", {x}));
+  return one(node.emit("aten.sub.Tensor", {x, whole}));
+}
+
+Result<Values> round_decimals(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t decimals, node.integer("decimals"));
+  if (decimals < -30 || decimals > 30)
+    return node.unsupported(fmt::format("{} decimals", decimals));
+  // Powers of ten from 1 on are exact.
+  DTR_ASSIGN(const ValueId factor, number_like(node, x, std::pow(10.0, std::abs(decimals))));
+  const std::string_view there = decimals < 0 ? "aten.div.Tensor" : "aten.mul.Tensor";
+  const std::string_view back = decimals < 0 ? "aten.mul.Tensor" : "aten.div.Tensor";
+  DTR_ASSIGN(const ValueId scaled, node.emit(there, {x, factor}));
+  DTR_ASSIGN(const ValueId rounded, node.emit("aten.round", {scaled}));
+  return one(node.emit(back, {rounded, factor}));
+}
+
+// ---- reductions
+
+Result<Values> least_and_greatest(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  const size_t rank = node.type(x).rank();
+  Ints dims;
+  if (node.has("dim")) {
+    DTR_ASSIGN(dims.emplace_back(), node.dim("dim", rank));
+  } else {
+    for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
+  }
+  Values results;
+  for (const std::string_view op : {"aten.amin", "aten.amax"}) {
+    DTR_ASSIGN(results.emplace_back(), node.emit(op, {x}, {{"dim", dims}, {"keepdim", keepdim}}));
+  }
+  return results;
+}
+
+// Parts along `dim` whose norm exceeds the greatest are scaled down to it.
+Result<Values> renorm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double p, node.number("p"));
+  DTR_ASSIGN(const double greatest, node.number("maxnorm"));
+  const size_t rank = node.type(x).rank();
+  DTR_ASSIGN(const int64_t kept, node.dim("dim", rank));
+  Ints dims;
+  for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
+    if (d != kept) dims.push_back(d);
+  DTR_ASSIGN(ValueId norm, compositions::vector_norm(node, x, p, dims, true));
+  DTR_ASSIGN(const ValueId epsilon, number_like(node, x, 1e-7));
+  DTR_ASSIGN(norm, node.emit("aten.add.Tensor", {norm, epsilon}));
+  DTR_ASSIGN(ValueId factor, node.emit("aten.reciprocal", {norm}));
+  DTR_ASSIGN(const ValueId most, number_like(node, x, greatest));
+  DTR_ASSIGN(factor, node.emit("aten.mul.Tensor", {factor, most}));
+  DTR_ASSIGN(const ValueId unit, number_like(node, x, 1));
+  DTR_ASSIGN(factor, node.emit("aten.minimum", {factor, unit}));
+  return one(node.emit("aten.mul.Tensor", {x, factor}));
+}
+
+// ---- matrices
+
+// The last dimension as a diagonal of matrices, `offset` to the right of the middle one.
+Result<Values> diag_embed(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t offset, node.integer("offset", 0));
+  const Shape shape = node.type(x).shape;
+  if (shape.empty()) return node.unsupported("the tensor is a scalar");
+  const size_t rank = shape.size() + 1;
+  DTR_ASSIGN(const int64_t dim1, node.dim("dim1", rank, -2));
+  DTR_ASSIGN(const int64_t dim2, node.dim("dim2", rank, -1));
+  const int64_t count = shape.back(), size = count + std::abs(offset);
+  if (dim1 == dim2 || size > 4096) return node.unsupported(fmt::format("a diagonal of {}", size));
+  // Element i is in row i and column i + offset, or in row i − offset and column i.
+  const bool right = offset >= 0;
+  std::vector<double> ones(static_cast<size_t>(count * size), 0);
+  for (int64_t i = 0; i < count; ++i)
+    ones[static_cast<size_t>(right ? i * size + i + offset : (i - offset) * count + i)] = 1;
+  DTR_ASSIGN(ValueId places,
+             node.GraphBuilder::constant(DType::kFloat32, ones,
+                                         right ? Shape{count, size} : Shape{size, count}));
+  DTR_ASSIGN(places, node.cast(places, node.type(x).dtype));
+  Shape wide = shape;
+  wide.insert(right ? wide.end() : wide.end() - 1, 1);
+  DTR_ASSIGN(x, node.view(x, wide));
+  DTR_ASSIGN(x, node.emit("aten.mul.Tensor", {x, places}));
+  DTR_ASSIGN(x, node.pad(x, right ? Ints{0, 0, 0, offset} : Ints{0, -offset}, 0));
+  Ints order;
+  for (int64_t d = 0, next = 0; d < static_cast<int64_t>(rank); ++d)
+    order.push_back(d == dim1   ? static_cast<int64_t>(rank) - 2
+                    : d == dim2 ? static_cast<int64_t>(rank) - 1
+                                : next++);
+  return one(node.permute(x, order));
+}
+
+Result<Values> block_diag(NodeImport& node) {
+  DTR_ASSIGN(Values blocks, node.tensors("tensors"));
+  int64_t width = 0, before = 0;
+  for (ValueId& block : blocks) {
+    Shape shape = node.type(block).shape;
+    shape.insert(shape.begin(), shape.size() < 2 ? 2 - shape.size() : 0, 1);
+    DTR_ASSIGN(block, node.view(block, shape));
+    width += shape[1];
+  }
+  if (blocks.empty()) return node.unsupported("it has no blocks");
+  for (ValueId& block : blocks) {
+    const int64_t own = node.type(block).shape[1];
+    DTR_ASSIGN(block, node.pad(block, {before, width - before - own}, 0));
+    before += own;
+  }
+  return one(node.concatenate(std::move(blocks), 0));
+}
+
+// Rows and columns of the elements of a triangle.
+template <bool kUpper>
+Result<Values> triangle_indices(NodeImport& node) {
+  DTR_ASSIGN(const int64_t rows, node.integer("row"));
+  DTR_ASSIGN(const int64_t columns, node.integer("col"));
+  DTR_ASSIGN(const int64_t offset, node.integer("offset", 0));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  constexpr int64_t kMost = 4096;
+  if (rows < 0 || columns < 0 || rows > kMost || columns > kMost)
+    return node.unsupported(fmt::format("a triangle of {} × {}", rows, columns));
+  std::vector<double> places, of_column;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      if (kUpper ? c - r < offset : c - r > offset) continue;
+      places.push_back(static_cast<double>(r));
+      of_column.push_back(static_cast<double>(c));
+    }
+  const auto count = static_cast<int64_t>(places.size());
+  places.insert(places.end(), of_column.begin(), of_column.end());
+  return one(node.GraphBuilder::constant(dtype.value_or(DType::kInt64), places, Shape{2, count}));
+}
+
 }  // namespace
 
 std::vector<Operator> algebra_operators() {
@@ -265,6 +446,19 @@ std::vector<Operator> algebra_operators() {
       tensor_row("aten.hamming_window.periodic_alpha_beta", "", hamming),
       tensor_row("aten.hann_window.default", "", hann),
       tensor_row("aten.hann_window.periodic", "", hann),
+      tensor_row("aten.aminmax.default", "aten.amax", least_and_greatest),
+      tensor_row("aten.block_diag.default", "aten.cat", block_diag),
+      tensor_row("aten.copysign.Scalar", "aten.where.self", copysign),
+      tensor_row("aten.copysign.Tensor", "aten.where.self", copysign),
+      tensor_row("aten.diag_embed.default", "aten.mul.Tensor", diag_embed),
+      tensor_row("aten.frac.default", "aten.trunc", frac),
+      tensor_row("aten.heaviside.default", "aten.where.self", heaviside),
+      tensor_row("aten.hypot.default", "aten.sqrt", hypot),
+      tensor_row("aten.renorm.default", "aten.minimum", renorm),
+      tensor_row("aten.round.decimals", "aten.round", round_decimals),
+      tensor_row("aten.signbit.default", "aten.lt.Tensor", signbit),
+      tensor_row("aten.tril_indices.default", "", triangle_indices<false>),
+      tensor_row("aten.triu_indices.default", "", triangle_indices<true>),
   };
 }
 

@@ -46,11 +46,12 @@ Result<void> string_padding(NodeImport& node, std::string_view mode, const Shape
   return {};
 }
 
-Result<Values> convolution3d(NodeImport& node, ValueId x, ValueId weight, ValueId bias) {
+Result<Values> convolution3d(NodeImport& node, ValueId x, ValueId weight, ValueId bias,
+                             bool transposed) {
   compositions::Convolution3d convolution{.weight = weight, .bias = bias};
   DTR_ASSIGN(convolution.stride, node.spread("stride", 3, 1));
   DTR_ASSIGN(convolution.dilation, node.spread("dilation", 3, 1));
-  DTR_TRY(node.spread("output_padding", 3, 0));
+  DTR_ASSIGN(const Ints output_padding, node.spread("output_padding", 3, 0));
   DTR_ASSIGN(convolution.groups, node.integer("groups", 1));
   Shape shape = node.type(x).shape;
   const bool batched = shape.size() == 5;
@@ -65,7 +66,9 @@ Result<Values> convolution3d(NodeImport& node, ValueId x, ValueId weight, ValueI
   } else {
     DTR_ASSIGN(convolution.padding, node.spread("padding", 3, 0));
   }
-  DTR_ASSIGN(ValueId result, compositions::convolution3d(node, x, convolution));
+  DTR_ASSIGN(ValueId result, transposed ? compositions::transposed_convolution3d(
+                                              node, x, convolution, output_padding)
+                                        : compositions::convolution3d(node, x, convolution));
   if (!batched) {
     Shape back = node.type(result).shape;
     back.erase(back.begin());
@@ -84,11 +87,10 @@ Result<Values> convolution(NodeImport& node, bool transposed) {
     return node.unsupported(
         fmt::format("the input has rank {}, the weight rank {}", rank, weight_shape.size()));
   const size_t spatial = weight_shape.size() - 2;
-  if (spatial == 3 && !transposed) return convolution3d(node, x, weight, bias);
-  if (spatial > 2)
-    return node.unsupported(
-        fmt::format("a {}convolution over {} dimensions", transposed ? "transposed " : "", spatial),
-        "use nn.ConvTranspose2d on slices of the depth, or resize and convolve");
+  if (spatial == 3) return convolution3d(node, x, weight, bias, transposed);
+  if (spatial > 3)
+    return node.unsupported(fmt::format("a convolution over {} dimensions", spatial),
+                            "convolve over three dimensions at most, others as a batch");
   Attributes attributes{{"transposed", transposed}};
   DTR_ASSIGN(Ints stride, node.spread("stride", spatial, 1));
   DTR_ASSIGN(const Ints dilation, node.spread("dilation", spatial, 1));

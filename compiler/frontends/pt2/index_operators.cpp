@@ -129,6 +129,120 @@ Result<Values> argsort(NodeImport& node) {
   return Values{sorted[1]};
 }
 
+// ---- bags of embeddings: rows of a table, reduced bag by bag
+
+enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
+
+// The number of rows of every bag if the offsets are known and all bags have as many.
+std::optional<int64_t> common_size(const std::vector<double>& starts, int64_t count) {
+  const auto bags = static_cast<int64_t>(starts.size());
+  if (bags == 0 || count == 0 || count % bags != 0) return std::nullopt;
+  for (int64_t i = 0; i < bags; ++i)
+    if (starts[static_cast<size_t>(i)] != static_cast<double>(i * (count / bags)))
+      return std::nullopt;
+  return count / bags;
+}
+
+// 1 where row i, of `count`, is in bag b, else 0: (bags, count).
+Result<ValueId> membership(NodeImport& node, ValueId starts, int64_t count) {
+  const int64_t bags = node.type(starts).elements();
+  std::vector<double> places(static_cast<size_t>(count));
+  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<double>(i);
+  DTR_ASSIGN(const ValueId rows,
+             node.GraphBuilder::constant(DType::kInt64, places, Shape{1, count}));
+  DTR_ASSIGN(starts, node.cast(starts, DType::kInt64));
+  DTR_ASSIGN(const ValueId first, node.view(starts, {bags, 1}));
+  DTR_ASSIGN(const ValueId last,
+             node.constant(DType::kInt64, {1}, static_cast<double>(count), "end"));
+  DTR_ASSIGN(const ValueId next, node.slice(starts, 0, 1, bags));
+  DTR_ASSIGN(ValueId ends, bags == 1 ? Result<ValueId>(last) : node.concatenate({next, last}, 0));
+  DTR_ASSIGN(ends, node.view(ends, {bags, 1}));
+  DTR_ASSIGN(const ValueId begun, node.emit("aten.ge.Tensor", {rows, first}));
+  DTR_ASSIGN(const ValueId not_over, node.emit("aten.lt.Tensor", {rows, ends}));
+  DTR_ASSIGN(const ValueId both, node.emit("aten.logical_and", {begun, not_over}));
+  return node.cast(both, DType::kFloat32);
+}
+
+// Rows of bags of one size: (bags, size, width), reduced over the size.
+Result<Values> of_one_size(NodeImport& node, ValueId rows, int64_t size, Mode mode) {
+  const Shape shape = node.type(rows).shape;
+  DTR_ASSIGN(rows, node.view(rows, {shape[0] / size, size, shape[1]}));
+  constexpr std::string_view kOps[] = {"aten.sum.dim_IntList", "aten.mean.dim", "aten.amax"};
+  return one(node.emit(kOps[mode], {rows}, {{"dim", Ints{1}}, {"keepdim", false}}));
+}
+
+// The greatest of each bag, whose rows are known.
+Result<Values> greatest(NodeImport& node, ValueId rows, const std::vector<double>& starts) {
+  const Shape shape = node.type(rows).shape;
+  Values bags;
+  for (size_t b = 0; b < starts.size(); ++b) {
+    const auto from = static_cast<int64_t>(starts[b]);
+    const int64_t to = b + 1 < starts.size() ? static_cast<int64_t>(starts[b + 1]) : shape[0];
+    if (from == to) {
+      DTR_ASSIGN(bags.emplace_back(),
+                 node.constant(node.type(rows).dtype, {1, shape[1]}, 0, "empty"));
+      continue;
+    }
+    DTR_ASSIGN(const ValueId bag, node.slice(rows, 0, from, to));
+    DTR_ASSIGN(bags.emplace_back(),
+               node.emit("aten.amax", {bag}, {{"dim", Ints{0}}, {"keepdim", true}}));
+  }
+  return one(node.concatenate(std::move(bags), 0));
+}
+
+// Sums and means are the product of the membership of rows in bags and the rows.
+Result<Values> embedding_bag(NodeImport& node) {
+  DTR_ASSIGN(const ValueId table, node.tensor("weight"));
+  DTR_ASSIGN(ValueId indices, node.tensor("indices"));
+  DTR_ASSIGN(ValueId starts, node.tensor("offsets"));
+  DTR_ASSIGN(const int64_t stated_mode, node.integer("mode", 0));
+  DTR_ASSIGN(const bool last_offset, node.boolean("include_last_offset", false));
+  DTR_ASSIGN(int64_t padding, node.integer("padding_idx", -1));
+  DTR_ASSIGN(const ValueId weights, node.optional_tensor("per_sample_weights"));
+  for (const std::string_view of_training : {"scale_grad_by_freq", "sparse"})
+    DTR_TRY(node.boolean(of_training, false));
+  if (stated_mode < kSum || stated_mode > kMax || node.type(table).rank() != 2)
+    return node.unsupported(fmt::format("mode {}", stated_mode));
+  const auto mode = static_cast<Mode>(stated_mode);
+  const int64_t count = node.type(indices).elements();
+  DTR_ASSIGN(indices, node.view(indices, {count}));
+  if (last_offset) {
+    DTR_ASSIGN(starts, node.slice(starts, 0, 0, node.type(starts).elements() - 1));
+  }
+  const auto known = node.constant_elements(node.known(starts));
+  if (node.type(starts).elements() == 0 || count == 0)
+    return node.unsupported("it has no bags", "give one index or more");
+  DTR_ASSIGN(ValueId rows, node.emit("aten.index_select", {table, indices}, {{"dim", int64_t{0}}}));
+  if (weights.valid()) {
+    DTR_ASSIGN(const ValueId factors, node.view(weights, {count, 1}));
+    DTR_ASSIGN(rows, node.emit("aten.mul.Tensor", {rows, factors}));
+  }
+  if (known && padding < 0) {
+    if (const auto size = common_size(*known, count)) return of_one_size(node, rows, *size, mode);
+    if (mode == kMax) return greatest(node, rows, *known);
+  }
+  if (mode == kMax)
+    return node.unsupported("the greatest of bags that are not known, or with padding_idx",
+                            "use bags of one size without padding_idx, or mode='sum'");
+  DTR_ASSIGN(ValueId member, membership(node, starts, count));
+  if (padding >= 0) {
+    DTR_ASSIGN(const ValueId number, node.constant(node.type(indices).dtype, {},
+                                                   static_cast<double>(padding), "padding"));
+    DTR_ASSIGN(ValueId counts, node.emit("aten.ne.Tensor", {indices, number}));
+    DTR_ASSIGN(counts, node.cast(counts, DType::kFloat32));
+    DTR_ASSIGN(member, node.emit("aten.mul.Tensor", {member, counts}));
+  }
+  if (mode == kMean) {
+    DTR_ASSIGN(ValueId sizes,
+               node.emit("aten.sum.dim_IntList", {member}, {{"dim", Ints{1}}, {"keepdim", true}}));
+    DTR_ASSIGN(const ValueId unit, node.constant(DType::kFloat32, {}, 1, "one"));
+    DTR_ASSIGN(sizes, node.emit("aten.maximum", {sizes, unit}));
+    DTR_ASSIGN(const ValueId factor, node.emit("aten.reciprocal", {sizes}));
+    DTR_ASSIGN(member, node.emit("aten.mul.Tensor", {member, factor}));
+  }
+  return one(node.emit("aten.matmul", {member, rows}));
+}
+
 }  // namespace
 
 std::vector<Operator> index_operators() {
@@ -146,6 +260,10 @@ std::vector<Operator> index_operators() {
       tensor_row("aten.embedding.default", "aten.index_select", embedding),
       tensor_row("aten.index.Tensor", "aten.index_select", index),
       tensor_row("aten.index_select.default", "aten.index_select", index_select),
+      tensor_row("aten._embedding_bag.default", "aten.index_select", embedding_bag),
+      tensor_row("aten._embedding_bag_forward_only.default", "aten.index_select", embedding_bag),
+      tensor_row("aten.embedding_bag.default", "aten.index_select", embedding_bag),
+      tensor_row("aten.embedding_bag.padding_idx", "aten.index_select", embedding_bag),
   };
 }
 

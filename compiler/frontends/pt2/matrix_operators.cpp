@@ -255,6 +255,18 @@ Result<Values> instance_norm(NodeImport& node) {
   return emit_group_norm(node, x, node.type(x).shape[1]);
 }
 
+// The statistics of the batch itself: run_decompositions() makes this of instance norms, whose
+// samples it makes channels of one.
+Result<Values> norm_of_batch(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_TRY(node.boolean("training", true));
+  const Shape shape = node.type(x).shape;
+  if (shape.size() < 2 || shape[0] != 1)
+    return node.unsupported("it normalizes with the statistics of the batch",
+                            "export model.eval(), with running statistics");
+  return emit_group_norm(node, x, shape[1]);
+}
+
 template <class Op>
 Result<Values> softmax_as(NodeImport& node, Op op) {
   DTR_ASSIGN(ValueId x, node.tensor("self"));
@@ -301,6 +313,9 @@ std::vector<Operator> matrix_operators() {
        .op = "aten.group_norm",
        .build = native_group_norm},
       {.target = "aten.instance_norm.default", .op = "aten.group_norm", .build = instance_norm},
+      {.target = "aten._native_batch_norm_legit.no_stats",
+       .op = "aten.group_norm",
+       .build = norm_of_batch},
       {.target = "aten.softmax.int", .op = "aten.softmax", .build = softmax},
       {.target = "aten._softmax.default", .op = "aten.softmax", .build = softmax},
       {.target = "aten.log_softmax.int", .op = "aten.log_softmax", .build = log_softmax},
