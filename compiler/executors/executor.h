@@ -28,6 +28,10 @@ class Executor {
 // The type in which the reference executor evaluates float ops.
 enum class Precision : uint8_t { kFloat, kDouble };
 
+// The function of its OpDef by which the reference executor evaluates an op; nullptr: none can.
+Evaluation reference_evaluation(const Graph& graph, OpId op,
+                                Precision precision = Precision::kFloat);
+
 // Evaluates one op after the other by its OpDef: with the integer evaluation if the first operand
 // or result is a quantized integer, else in float. kDouble evaluates float ops in double: inputs
 // and constants are converted, and outputs have f64.

@@ -96,24 +96,12 @@ class ReferenceExecutor final : public Executor {
   }
 
  private:
-  using Evaluation = void (*)(const OpView&, std::span<const TensorView>,
-                              std::span<const TensorView>);
-
   DType evaluated_dtype(const Type& type) const {
     return type.dtype == DType::kFloat32 && precision_ == Precision::kDouble ? DType::kFloat64
                                                                              : type.dtype;
   }
 
-  // How an op is evaluated; nullptr: not at all.
-  Evaluation evaluation(OpId id) const {
-    const Op& op = graph_.op(id);
-    const auto integer = [&](ValueId value) {
-      return value.valid() && graph_.type(value).quantized() && !is_float(graph_.type(value).dtype);
-    };
-    if ((!op.operands.empty() && integer(op.operands[0])) || integer(op.results[0]))
-      return op.def->evaluate_integer;
-    return precision_ == Precision::kDouble ? op.def->evaluate_double : op.def->evaluate_float;
-  }
+  Evaluation evaluation(OpId id) const { return reference_evaluation(graph_, id, precision_); }
 
   // That every op is well formed and can be evaluated in memory that a machine has.
   Result<void> check(const Module& module) const {
@@ -151,6 +139,16 @@ class ReferenceExecutor final : public Executor {
 };
 
 }  // namespace
+
+Evaluation reference_evaluation(const Graph& graph, OpId id, Precision precision) {
+  const Op& op = graph.op(id);
+  const auto integer = [&](ValueId value) {
+    return value.valid() && graph.type(value).quantized() && !is_float(graph.type(value).dtype);
+  };
+  if ((!op.operands.empty() && integer(op.operands[0])) || integer(op.results[0]))
+    return op.def->evaluate_integer;
+  return precision == Precision::kDouble ? op.def->evaluate_double : op.def->evaluate_float;
+}
 
 std::unique_ptr<Executor> make_reference_executor(const Module& module, const Graph& graph,
                                                   Precision precision) {

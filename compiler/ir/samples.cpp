@@ -195,23 +195,34 @@ std::vector<TensorView> Samples::inputs(size_t index) const {
   std::vector<TensorView> views;
   for (const Input& input : inputs_) {
     TensorView view = input.first;
-    view.data += index * view.bytes();
+    view.data += (chosen_.empty() ? index : chosen_[index]) * view.bytes();
     views.push_back(std::move(view));
   }
   return views;
 }
 
+Samples Samples::choose(std::vector<size_t> indices) const {
+  Samples chosen;
+  chosen.file_ = file_;
+  chosen.count_ = indices.size();
+  chosen.inputs_ = inputs_;
+  for (size_t& index : indices) {
+    DTR_CHECK(index < count_);
+    if (!chosen_.empty()) index = chosen_[index];
+  }
+  chosen.chosen_ = std::move(indices);
+  return chosen;
+}
+
 Result<void> Samples::check_finite() const {
-  for (size_t k = 0; k < inputs_.size(); ++k) {
-    TensorView all = inputs_[k].first;
-    const int64_t per_sample = all.elements();
-    all.shape.insert(all.shape.begin(), static_cast<int64_t>(count_));
-    const int64_t at = find_non_finite(all);
-    if (at >= 0)
-      return fail(DiagnosticId::kDataNotFinite,
-                  fmt::format("element {} of sample {} is NaN or infinite", at % per_sample,
-                              at / per_sample),
-                  "remove the sample or repair the data", {.file = file_, .node = inputs_[k].name});
+  for (size_t sample = 0; sample < count_; ++sample) {
+    const std::vector<TensorView> views = inputs(sample);
+    for (size_t k = 0; k < views.size(); ++k)
+      if (const int64_t at = find_non_finite(views[k]); at >= 0)
+        return fail(DiagnosticId::kDataNotFinite,
+                    fmt::format("element {} of sample {} is NaN or infinite", at, sample),
+                    "remove the sample or repair the data",
+                    {.file = file_, .node = inputs_[k].name});
   }
   return {};
 }

@@ -44,6 +44,9 @@ class Samples {
   // The inputs of sample `index` in the graph's order. They refer to the arrays given to bind
   // (after random and read: to this object).
   std::vector<TensorView> inputs(size_t index) const;
+  // The samples of these indices, in this order. They refer to the arrays that this object refers
+  // to or owns: it must outlive them.
+  Samples choose(std::vector<size_t> indices) const;
   // Error: kDataNotFinite at the first NaN or infinite element.
   Result<void> check_finite() const;
 
@@ -55,7 +58,8 @@ class Samples {
   std::string file_;
   size_t count_ = 0;
   std::vector<Input> inputs_;
-  std::vector<Tensor> owned_;  // of random and read
+  std::vector<size_t> chosen_;  // index in the arrays of each sample; empty: all, in order
+  std::vector<Tensor> owned_;   // of random and read
 };
 
 }  // namespace dtr

@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 struct Registry {
   std::recursive_mutex mutex;
   std::list<Ephemeral::Entry> entries;
+  Cancellation* on_interrupt = nullptr;
 };
 
 // Never destroyed: a signal may come while the process ends.
@@ -37,6 +38,14 @@ void end_group(pid_t group, int signal) {
     std::this_thread::sleep_for(10ms);
   }
   ::kill(-group, SIGKILL);
+}
+
+// True if somebody keeps what there is so far; the next interrupt ends the process.
+bool cancel_instead() {
+  const std::lock_guard lock(registry().mutex);
+  Cancellation* const cancellation = std::exchange(registry().on_interrupt, nullptr);
+  if (cancellation != nullptr) cancellation->cancel();
+  return cancellation != nullptr;
 }
 
 [[noreturn]] void end_by(int signal) {
@@ -70,10 +79,20 @@ void clean_up_on_signals() {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::thread([set] {
     int signal = 0;
-    while (::sigwait(&set, &signal) != 0) {
+    while (::sigwait(&set, &signal) != 0 || (signal == SIGINT && cancel_instead())) {
     }
     end_by(signal);
   }).detach();
+}
+
+InterruptScope::InterruptScope(Cancellation& cancellation) {
+  const auto held = block_signals();
+  registry().on_interrupt = &cancellation;
+}
+
+InterruptScope::~InterruptScope() {
+  const auto held = block_signals();
+  registry().on_interrupt = nullptr;
 }
 
 std::unique_lock<std::recursive_mutex> block_signals() {

@@ -9,12 +9,25 @@
 #include <optional>
 #include <string>
 
+#include "compiler/support/cancellation.h"
+
 namespace dtr {
 
 // Installs a handler: SIGHUP, SIGINT and SIGTERM first end and remove everything that is registered
 // below, then end the process as usual (128 + n to a shell). Ignored signals stay ignored. Call it
 // once, before other threads start, which inherit the signal mask.
 void clean_up_on_signals();
+
+// While an object of this class lives, the first SIGINT (^C) cancels `cancellation` and does not
+// end the process; a second one ends it. Without clean_up_on_signals it has no effect. One at a
+// time.
+class InterruptScope {
+ public:
+  explicit InterruptScope(Cancellation& cancellation);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+};
 
 // Defers signals while the lock is held, to create and register something in one step.
 [[nodiscard]] std::unique_lock<std::recursive_mutex> block_signals();
