@@ -15,6 +15,8 @@
 #include "compiler/program/memory_planner.h"
 #include "compiler/program/writer.h"
 #include "compiler/quantizer/convert.h"
+#include "compiler/quantizer/equalize.h"
+#include "compiler/quantizer/round_weights.h"
 #include "compiler/recipes/recipe.h"
 #include "compiler/transforms/remarks.h"
 
@@ -47,6 +49,8 @@ struct Compilation {
   std::optional<CalibrationResult> calibration;  // of a float model
   std::optional<ConversionReport>
       conversion;  // of a float model; has the float graph after the passes
+  std::optional<Equalization> equalization;  // if the settings ask for it
+  std::optional<RoundingReport> rounding;    // with Rounding::kError
   Graph quantized;
   Remarks remarks;  // of passes
 

@@ -197,15 +197,50 @@ class Compiler {
                Exclusions::resolve(c_.module, graph(), c_.recipe_spec, true));
     patterns_ = make_patterns(c_.recipe_spec, exclusions);
     quantizes_ = !patterns_.empty();
+    DTR_ASSIGN(const std::vector<PlacementOverride> asked,
+               resolve_overrides(c_.module, settings_.keep_float, {}));
+    for (const OpId op : graph().ops())
+      if (asked[op.index] == PlacementOverride::kKeepOff) asked_float_.push_back(op);
     annotate_graph({});
     return {};
   }
 
-  void annotate_graph(const Separations& separations) {
+  void annotate_graph(Separations separations) {
+    separations.asked_float = asked_float_;
     annotation_ = annotate(graph(), patterns_, separations);
     if (settings_.observer == QuantSpec::Observer::kMinMax)
       for (QuantizationGroup& group : annotation_.groups)
         group.spec.observer = QuantSpec::Observer::kMinMax;
+  }
+
+  // What chooses constants on samples needs them.
+  Result<void> check_samples(std::string_view option) const {
+    if (c_.samples() != nullptr) return {};
+    return fail(DiagnosticId::kAccuracyOptions,
+                fmt::format("{} runs the model on samples and there are none", option),
+                "give samples of real inputs with --calibrate DATA.npz", {.file = c_.module.file});
+  }
+
+  Result<void> equalize_channels() {
+    if (!settings_.equalize || !quantizes_) return {};
+    DTR_TRY(check_samples("--equalize"));
+    {
+      DTR_ASSIGN(std::unique_ptr<Executor> one_run, make_onednn_executor(c_.module, graph()));
+      const std::unique_ptr<Executor> executor =
+          make_stream(c_.module, graph(), std::move(one_run));
+      DTR_ASSIGN(c_.equalization, equalize(c_.module, graph(), annotation_, *executor,
+                                           *c_.samples(), settings_.threads));
+    }
+    annotate_graph({});  // constants have changed
+    return {};
+  }
+
+  Result<void> round_layers() {
+    if (settings_.rounding != Rounding::kError || !quantizes_) return {};
+    DTR_TRY(check_samples("--round-weights error"));
+    DTR_ASSIGN(c_.rounding, round_weights(c_.module, graph(), c_.conversion->float_graph,
+                                          *c_.samples(), {.threads = settings_.threads}));
+    return {};
   }
 
   Result<void> find_ranges() {
@@ -379,6 +414,7 @@ class Compiler {
   // Of a float model.
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns_;
   Annotation annotation_;
+  std::vector<OpId> asked_float_;
   bool quantizes_ = false;  // the recipe has patterns
 };
 
@@ -401,9 +437,11 @@ constexpr Step kTaking[] = {
 constexpr Step kQuantizing[] = {
     {"float passes",     &C::run_float_passes},      // First: ranges are observed of fused ops.
     {"annotate",         &C::choose_patterns},       // Backends say what they run in int8.
+    {"equalize",         &C::equalize_channels},     // Before ranges, which it changes.
     {"calibrate",        &C::find_ranges},           // Observes annotated values, or loads ranges.
     {"separate ranges",  &C::separate_unlike_ranges},  // What calibration shows not to fit.
     {"quantize",         &C::convert_graph},         // Scales of biases follow from the ranges.
+    {"round weights",    &C::round_layers},          // Sees what the layers before compute in int8.
 };
 constexpr Step kKeeping[] = {
     {"quantize states",  &C::quantize_states},       // Behind both: their next values have types.

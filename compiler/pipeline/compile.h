@@ -53,6 +53,12 @@ using RangeSource = std::variant<FromSamples, CalibrationFile, const Calibration
 // The types of the program's inputs and outputs.
 enum class Io : uint8_t { kFloat, kInt8 };
 
+// How the weights of a float model become codes.
+enum class Rounding : uint8_t {
+  kNearest,  // each to the nearest code
+  kError     // by the error of the layer's results (compiler/quantizer/round_weights.h)
+};
+
 struct CompileSettings {
   const TargetDescription* target =
       nullptr;                  // may be null only for quantize_model of a quantized model
@@ -63,7 +69,10 @@ struct CompileSettings {
   QuantSpec::Observer observer =
       QuantSpec::Observer::kHistogram;  // kMinMax replaces the observers of the patterns
   std::vector<std::pair<std::string, int64_t>> dims = {};  // DimensionSizes::given
-  std::string stop_at = {};  // node whose value becomes the output; empty: none
+  bool equalize = false;  // of a float model: compiler/quantizer/equalize.h
+  Rounding rounding = Rounding::kNearest;
+  std::vector<std::string> keep_float = {};  // nodes and operators that are not quantized
+  std::string stop_at = {};                  // node whose value becomes the output; empty: none
   Io io = Io::kFloat;
   std::vector<std::string> keep_off = {},
                            force_on = {};  // nodes and operators, see compiler/recipes/selection.h
@@ -88,7 +97,8 @@ RecipeSpec recipe_of(const CompileSettings& settings);
 
 // Compiles a model: reads the source once, uses its quantization or quantizes it, places, assigns
 // layouts, lowers, plans memory and writes the program. Errors: those of read_model; kNodeUnknown
-// (stop_at, keep_off, force_on); kPt2UnsupportedDtype (float64); kMemoryExceeded;
+// (stop_at, keep_off, force_on, keep_float); kAccuracyOptions (equalize or Rounding::kError without
+// samples); kPt2UnsupportedDtype (float64); kMemoryExceeded;
 // kCalibrationMissing (a float model without samples and ranges); those of reading samples,
 // calibrate and convert; kRecipeInvalid; kNoBackend, kPlacementForced; those of backends;
 // kProgramTooLarge; those of hooks.

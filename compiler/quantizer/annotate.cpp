@@ -155,6 +155,9 @@ class Annotator {
           FloatReason{"quantizer-unlike",
                       "it joins values of unlike ranges; in one scale the small ones would be lost",
                       "return them as outputs of their own, or scale them alike in the model"});
+    if (std::ranges::find(separations_.asked_float, id) != separations_.asked_float.end())
+      return tl::unexpected(FloatReason{"quantizer-kept-float", "it is kept float as asked for",
+                                        "leave it out of --keep-float"});
     FloatReason reason{"quantizer-no-pattern",
                        "no backend of the target has a quantization pattern for it"};
     for (const auto& pattern : patterns_) {

@@ -61,9 +61,10 @@ struct Annotation {
 
 // What is not to share a quantization although its pattern says so (unlike_ranges.h).
 struct Separations {
-  std::vector<Use> apart;        // operands with a quantization of their own, rescaled for the op
-  std::vector<OpId> kept_float;  // ops that stay float
-  bool empty() const { return apart.empty() && kept_float.empty(); }
+  std::vector<Use> apart;         // operands with a quantization of their own, rescaled for the op
+  std::vector<OpId> kept_float;   // ops that stay float
+  std::vector<OpId> asked_float;  // ops that the caller's options keep float
+  bool empty() const { return apart.empty() && kept_float.empty() && asked_float.empty(); }
 };
 
 // Asks the patterns in order for each op, in program order; the first that accepts determines the

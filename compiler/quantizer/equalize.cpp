@@ -1,0 +1,571 @@
+#include "compiler/quantizer/equalize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+
+#include "compiler/ir/rewriter.h"
+#include "compiler/ops/define.h"
+#include "compiler/ops/ops.h"
+#include "compiler/support/thread_pool.h"
+
+namespace dtr {
+namespace {
+
+// Ranges of channels settle on few samples.
+constexpr size_t kMostSamples = 16;
+// A group whose factors differ by less is left as it is.
+constexpr double kWorthwhile = 1.1;
+// Bounds of a factor around the mean of its group: weights keep their precision in float32.
+constexpr double kMostFactor = 0x1p12;
+
+// A set of integers, of which some are united (union-find).
+class Sets {
+ public:
+  int add() {
+    parent_.push_back(static_cast<int>(parent_.size()));
+    return parent_.back();
+  }
+  int find(int item) {
+    while (parent_[index(item)] != item)
+      item = parent_[index(item)] = parent_[index(parent_[index(item)])];
+    return item;
+  }
+  // The smaller number represents both, so that kPinned does.
+  void unite(int a, int b) {
+    a = find(a);
+    b = find(b);
+    parent_[index(std::max(a, b))] = std::min(a, b);
+  }
+  size_t size() const { return parent_.size(); }
+
+ private:
+  static size_t index(int item) { return static_cast<size_t>(item); }
+  std::vector<int> parent_;
+};
+
+// The factors of a value's channels along `axis`; none: the value has no factor.
+struct Channels {
+  size_t axis = 0;
+  std::vector<int> factors;
+  bool empty() const { return factors.empty(); }
+};
+
+// The input and output channel that element `i` of a layer's weights connects.
+class WeightMap {
+ public:
+  WeightMap(const Graph& graph, const Op& op) {
+    const Shape& shape = graph.type(op.operands[1]).shape;
+    const bool convolves = op.def == &ops::kConvolution;
+    transposed_ = convolves && op.attributes.get<bool>("transposed");
+    const int64_t groups = convolves ? op.attributes.get<int64_t>("groups") : 1;
+    rows_ = shape[0];
+    columns_ = shape[1];
+    taps_ = 1;
+    for (size_t i = 2; i < shape.size(); ++i) taps_ *= shape[i];
+    rows_of_group_ = std::max<int64_t>(1, rows_ / groups);
+  }
+  size_t input(size_t i) const {
+    return static_cast<size_t>(transposed_ ? row(i) : in_group(i) * columns_ + column(i));
+  }
+  size_t output(size_t i) const {
+    return static_cast<size_t>(transposed_ ? in_group(i) * columns_ + column(i) : row(i));
+  }
+  // Each output channel reads one input channel, whose factor its own scale takes.
+  bool depthwise() const { return (transposed_ ? rows_of_group_ : columns_) == 1; }
+
+ private:
+  int64_t row(size_t i) const { return static_cast<int64_t>(i) / (columns_ * taps_); }
+  int64_t column(size_t i) const { return static_cast<int64_t>(i) / taps_ % columns_; }
+  int64_t in_group(size_t i) const { return row(i) / rows_of_group_; }
+
+  bool transposed_ = false;
+  int64_t rows_ = 1, columns_ = 1, taps_ = 1, rows_of_group_ = 1;
+};
+
+int64_t product(const Shape& shape, size_t first, size_t end) {
+  return std::accumulate(shape.begin() + static_cast<int64_t>(first),
+                         shape.begin() + static_cast<int64_t>(end), int64_t{1},
+                         std::multiplies<>());
+}
+
+class Equalizer {
+ public:
+  Equalizer(Module& module, Graph& graph, const Annotation& annotation)
+      : module_(module),
+        graph_(graph),
+        rewriter_(graph),
+        annotation_(annotation),
+        channels_(graph.value_slots()) {
+    factors_.add();  // kPinned
+  }
+
+  Result<Equalization> run(Executor& executor, const Samples& samples, unsigned threads) {
+    for (const OpId op : graph_.ops())
+      if (!follow(op)) end_here(op);
+    for (const ValueId output : graph_.outputs()) pin(output);
+    if (factors_.size() == 1) return Equalization();
+    DTR_TRY(observe(executor, samples, threads));
+    solve();
+    apply();
+    return report_;
+  }
+
+ private:
+  static constexpr int kPinned = 0;  // the factor 1
+
+  // ---- which channels have one factor
+
+  const Channels& of(ValueId value) const { return channels_[value.index]; }
+  void pin(ValueId value) {
+    if (!value.valid()) return;
+    for (const int factor : of(value).factors) factors_.unite(kPinned, factor);
+  }
+  void end_here(OpId id) {
+    for (const ValueId operand : graph_.op(id).operands) pin(operand);
+  }
+  void begin(ValueId value, size_t axis) {
+    Channels& channels = channels_[value.index];
+    channels.axis = axis;
+    for (int64_t i = 0; i < graph_.type(value).shape[axis]; ++i)
+      channels.factors.push_back(factors_.add());
+  }
+  bool pass(OpId id, Channels channels) {
+    channels_[graph_.op(id).results[0].index] = std::move(channels);
+    return true;
+  }
+
+  bool is_float_constant(ValueId value) const {
+    return graph_.is_constant(value) && graph_.type(value).dtype == DType::kFloat32;
+  }
+  // A fused activation that commutes with positive factors.
+  static bool scales_activation(const Op& op) {
+    const AttributeValue* activation = op.attributes.find(ops::kActivationAttribute);
+    return activation == nullptr || std::get<std::string>(*activation) == "relu";
+  }
+
+  // True if the op commutes with the factors of its operands or takes them; its result then has
+  // its factors.
+  bool follow(OpId id) {
+    const Op& op = graph_.op(id);
+    if (op.results.size() != 1 || graph_.type(op.results[0]).dtype != DType::kFloat32) return false;
+    if (op.def == &ops::kConvolution || op.def == &ops::kLinear) return follow_layer(id);
+    if (op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm) return follow_norm(id);
+    if (op.def == &ops::kCat) return follow_cat(id);
+    if (op.def == &ops::kMatmul) return follow_matmul(id);
+    if (op.def == &ops::kMulTensor || op.def == &ops::kDivTensor) return follow_product(id);
+    if (op.def == &ops::kAddTensor || op.def == &ops::kSubTensor || op.def == &ops::kMaximum ||
+        op.def == &ops::kMinimum)
+      return follow_sum(id);
+    if (op.operands.empty() || !op.operands[0].valid()) return false;
+    const Channels& x = of(op.operands[0]);
+    if (x.empty()) return false;
+    const size_t rank = graph_.type(op.operands[0]).rank();
+    if (op.def == &ops::kRelu || op.def == &ops::kLeakyRelu) return pass(id, x);
+    if (op.def == &ops::kPrelu) return graph_.is_constant(op.operands[1]) && pass(id, x);
+    const bool resizes = op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d ||
+                         op.def == &ops::kAdaptiveAvgPool2d || op.def == &ops::kAdaptiveMaxPool2d ||
+                         op.def == &ops::kUpsampleNearest2d || op.def == &ops::kUpsampleBilinear2d;
+    if (resizes) return x.axis + 2 < rank && pass(id, x);
+    if (op.def == &ops::kMeanDim || op.def == &ops::kSumDim || op.def == &ops::kAmax ||
+        op.def == &ops::kAmin)
+      return follow_reduction(id, x, rank);
+    return follow_movement(id, x, rank);
+  }
+
+  bool follow_layer(OpId id) {
+    const Op& op = graph_.op(id);
+    const std::optional<size_t> axis = layer_axis(op);
+    if (!axis) return false;
+    const Channels& x = of(op.operands[0]);
+    if (!x.empty() && x.axis != *axis) pin(op.operands[0]);
+    layers_.push_back(id);
+    if (scales_activation(op)) begin(op.results[0], *axis);
+    return true;
+  }
+  // The axis of operand and result that the channels of a layer with constant weights lie along.
+  std::optional<size_t> layer_axis(const Op& op) const {
+    const ValueId bias = operand_or_absent(op, 2);
+    if (graph_.is_constant(op.operands[0]) || !is_float_constant(op.operands[1]) ||
+        (bias.valid() && !is_float_constant(bias)))
+      return std::nullopt;
+    const size_t rank = graph_.type(op.operands[0]).rank();
+    if (op.def == &ops::kLinear) return rank - 1;
+    return rank >= 3 ? std::optional<size_t>(1) : std::nullopt;
+  }
+
+  bool follow_norm(OpId id) {
+    const Op& op = graph_.op(id);
+    const ValueId weight = operand_or_absent(op, 1);
+    const ValueId bias = operand_or_absent(op, 2);
+    pin(op.operands[0]);
+    if (!weight.valid() || !is_float_constant(weight) || graph_.type(weight).rank() != 1 ||
+        (bias.valid() && !is_float_constant(bias)))
+      return true;
+    norms_.push_back(id);
+    begin(op.results[0], graph_.type(op.results[0]).rank() - 1);
+    return true;
+  }
+
+  bool follow_cat(OpId id) {
+    const Op& op = graph_.op(id);
+    const size_t rank = graph_.type(op.results[0]).rank();
+    const auto dim = ops::normalize_dim(op.attributes.get<int64_t>("dim"), rank);
+    std::optional<size_t> axis;
+    for (const ValueId operand : op.operands) {
+      if (of(operand).empty()) continue;
+      if (axis && *axis != of(operand).axis) return false;
+      axis = of(operand).axis;
+    }
+    if (!dim || !axis) return false;
+    Channels joined{.axis = *axis};
+    if (*axis == static_cast<size_t>(*dim)) {
+      for (const ValueId operand : op.operands) {
+        const std::vector<int>& own = of(operand).factors;
+        joined.factors.insert(joined.factors.end(), own.begin(), own.end());
+        if (own.empty())
+          joined.factors.insert(joined.factors.end(),
+                                static_cast<size_t>(graph_.type(operand).shape[*axis]), kPinned);
+      }
+      return pass(id, std::move(joined));
+    }
+    for (const ValueId operand : op.operands)
+      if (of(operand).empty()) return false;
+    for (const ValueId operand : op.operands) unite(op.operands[0], operand);
+    return pass(id, of(op.operands[0]));
+  }
+
+  void unite(ValueId a, ValueId b) {
+    for (size_t i = 0; i < of(a).factors.size(); ++i)
+      factors_.unite(of(a).factors[i], of(b).factors[i]);
+  }
+
+  // The columns of the second operand are those of the result.
+  bool follow_matmul(OpId id) {
+    const Op& op = graph_.op(id);
+    const Channels& b = of(op.operands[1]);
+    const size_t rank = graph_.type(op.operands[1]).rank();
+    if (b.empty() || rank < 2 || b.axis + 1 != rank) return false;
+    pin(op.operands[0]);
+    return pass(id, {graph_.type(op.results[0]).rank() - 1, b.factors});
+  }
+
+  // x · y and x / y have the factors of x, if y has none and does not widen x.
+  bool follow_product(OpId id) {
+    const Op& op = graph_.op(id);
+    if (!scales_activation(op)) return false;
+    const Shape& shape = graph_.type(op.results[0]).shape;
+    for (size_t i = 0; i < (op.def == &ops::kMulTensor ? 2U : 1U); ++i) {
+      const ValueId x = op.operands[i];
+      if (of(x).empty() || graph_.type(x).shape != shape || x == op.operands[1 - i]) continue;
+      pin(op.operands[1 - i]);
+      return pass(id, of(x));
+    }
+    return false;
+  }
+
+  bool follow_sum(OpId id) {
+    const Op& op = graph_.op(id);
+    const Channels& a = of(op.operands[0]);
+    const Channels& b = of(op.operands[1]);
+    if (!scales_activation(op) || a.empty() || b.empty() || a.axis != b.axis ||
+        graph_.type(op.operands[0]).shape != graph_.type(op.operands[1]).shape)
+      return false;
+    unite(op.operands[0], op.operands[1]);
+    return pass(id, a);
+  }
+
+  bool follow_reduction(OpId id, const Channels& x, size_t rank) {
+    const Op& op = graph_.op(id);
+    const Ints* dims = nullptr;
+    if (const AttributeValue* dim = op.attributes.find("dim")) dims = std::get_if<Ints>(dim);
+    if (dims == nullptr || dims->empty()) return false;
+    size_t axis = x.axis;
+    for (const int64_t given : *dims) {
+      const auto dim = ops::normalize_dim(given, rank);
+      if (!dim || static_cast<size_t>(*dim) == x.axis) return false;
+      if (static_cast<size_t>(*dim) < x.axis && !op.attributes.get<bool>("keepdim")) --axis;
+    }
+    return pass(id, {axis, x.factors});
+  }
+
+  bool follow_movement(OpId id, const Channels& x, size_t rank) {
+    const Op& op = graph_.op(id);
+    const Shape& from = graph_.type(op.operands[0]).shape;
+    const Shape& to = graph_.type(op.results[0]).shape;
+    if (op.def == &ops::kPermute) {
+      const Ints& dims = op.attributes.get<Ints>("dims");
+      for (size_t i = 0; i < dims.size(); ++i)
+        if (const auto dim = ops::normalize_dim(dims[i], rank);
+            dim && static_cast<size_t>(*dim) == x.axis)
+          return pass(id, {i, x.factors});
+      return false;
+    }
+    if (op.def == &ops::kView) return follow_view(id, x, from, to);
+    if (op.def == &ops::kSliceTensor) {
+      const auto dim = ops::normalize_dim(op.attributes.get<int64_t>("dim"), rank);
+      if (!dim) return false;
+      if (static_cast<size_t>(*dim) != x.axis) return pass(id, x);
+      Channels part{.axis = x.axis};
+      const int64_t given = op.attributes.get<int64_t>("start"), extent = from[x.axis];
+      const int64_t start = std::clamp(given < 0 ? given + extent : given, int64_t{0}, extent);
+      for (int64_t i = 0; i < to[x.axis]; ++i)
+        part.factors.push_back(
+            x.factors[static_cast<size_t>(start + i * op.attributes.get<int64_t>("step"))]);
+      return pass(id, std::move(part));
+    }
+    if (op.def == &ops::kConstantPadNd) {
+      const Ints& pad = op.attributes.get<Ints>("pad");
+      const size_t back = rank - 1 - x.axis;
+      const bool along =
+          2 * back + 1 < pad.size() && (pad[2 * back] != 0 || pad[2 * back + 1] != 0);
+      return !along && op.attributes.get_or<double>("value", 0.0) == 0 && pass(id, x);
+    }
+    if (op.def == &ops::kExpand) {
+      const size_t axis = x.axis + to.size() - from.size();
+      return to[axis] == from[x.axis] && pass(id, {axis, x.factors});
+    }
+    return false;
+  }
+
+  // Keeps channels whole, alone or with all elements behind them: (N, C, H, W) → (N, C·H·W).
+  bool follow_view(OpId id, const Channels& x, const Shape& from, const Shape& to) {
+    const int64_t before = product(from, 0, x.axis);
+    const int64_t behind = product(from, x.axis + 1, from.size());
+    for (size_t axis = 0; axis < to.size(); ++axis) {
+      if (product(to, 0, axis) != before) continue;
+      if (to[axis] == from[x.axis]) return pass(id, {axis, x.factors});
+      if (to[axis] != from[x.axis] * behind) continue;
+      Channels blocks{.axis = axis};
+      for (const int factor : x.factors)
+        blocks.factors.insert(blocks.factors.end(), static_cast<size_t>(behind), factor);
+      return pass(id, std::move(blocks));
+    }
+    return false;
+  }
+
+  // ---- ranges
+
+  struct Magnitudes {
+    std::vector<std::vector<float>> channels;  // by value slot; one entry for values without axis
+  };
+
+  Result<void> observe(Executor& executor, const Samples& samples, unsigned threads) {
+    largest_.channels.resize(graph_.value_slots());
+    const size_t count = std::min(samples.size(), kMostSamples);
+    const bool stream = graph_.state_count() > 0;
+    std::mutex mutex;
+    std::vector<Result<void>> results(count);
+    parallel_for(count, stream ? 1 : threads, [&](size_t i) {
+      Magnitudes own{.channels = std::vector<std::vector<float>>(graph_.value_slots())};
+      const size_t sample = stream ? i : i * samples.size() / count;
+      const auto outputs =
+          executor.run(samples.inputs(sample), [&](ValueId value, const TensorView& tensor) {
+            if (tensor.dtype == DType::kFloat32) own.channels[value.index] = measure(value, tensor);
+          });
+      if (!outputs) results[i] = tl::unexpected(outputs.error());
+      const std::lock_guard lock(mutex);
+      for (size_t v = 0; v < own.channels.size(); ++v) {
+        std::vector<float>& all = largest_.channels[v];
+        all.resize(std::max(all.size(), own.channels[v].size()));
+        for (size_t c = 0; c < own.channels[v].size(); ++c)
+          all[c] = std::max(all[c], own.channels[v][c]);
+      }
+    });
+    for (Result<void>& result : results) DTR_TRY(result);
+    return {};
+  }
+
+  std::vector<float> measure(ValueId value, const TensorView& tensor) const {
+    const Channels& channels = of(value);
+    const std::span<const float> elements = tensor.values<float>();
+    std::vector<float> largest(std::max<size_t>(1, channels.factors.size()));
+    const auto inner =
+        channels.empty()
+            ? elements.size()
+            : static_cast<size_t>(product(tensor.shape, channels.axis + 1, tensor.shape.size()));
+    if (inner == 0) return largest;
+    for (size_t at = 0, c = 0; at < elements.size(); at += inner, c = (c + 1) % largest.size())
+      for (const float x : elements.subspan(at, inner)) {
+        const float magnitude = std::abs(x);
+        if (magnitude > largest[c] && std::isfinite(magnitude)) largest[c] = magnitude;
+      }
+    return largest;
+  }
+
+  // ---- factors
+
+  // For each factor, √(r/w).
+  void solve() {
+    const std::vector<double> ranges = relative_ranges();
+    const std::vector<double> weights = relative_weights();
+    factor_.assign(factors_.size(), 1);
+    Sets blocks;  // factors of one value are of one block
+    for (size_t i = 0; i < factors_.size(); ++i) blocks.add();
+    for (const Channels& channels : channels_) {
+      int first = kPinned;
+      for (const int factor : channels.factors) {
+        const int root = factors_.find(factor);
+        if (root == kPinned) continue;
+        if (first != kPinned) blocks.unite(first, root);
+        first = root;
+      }
+    }
+    struct Block {
+      double logs = 0, low = 0, high = 0;
+      size_t count = 0;
+    };
+    std::map<int, Block> all;
+    std::vector<double> logs(factors_.size());
+    const auto counts = [&](int factor) {
+      return factor != kPinned && factors_.find(factor) == factor &&
+             ranges[static_cast<size_t>(factor)] > 0;
+    };
+    for (int factor = 1; factor < static_cast<int>(factors_.size()); ++factor) {
+      if (!counts(factor)) continue;
+      const auto at = static_cast<size_t>(factor);
+      logs[at] =
+          weights[at] > 0 ? 0.5 * std::log2(ranges[at] / weights[at]) : std::log2(ranges[at]);
+      Block& block = all[blocks.find(factor)];
+      block.low = block.count == 0 ? logs[at] : std::min(block.low, logs[at]);
+      block.high = block.count == 0 ? logs[at] : std::max(block.high, logs[at]);
+      block.logs += logs[at];
+      ++block.count;
+    }
+    for (const auto& [root, block] : all) {
+      if (block.high - block.low < std::log2(kWorthwhile)) continue;
+      ++report_.groups;
+      report_.channels += block.count;
+      report_.largest = std::max(report_.largest, std::exp2(block.high - block.low));
+    }
+    const double most = std::log2(kMostFactor);
+    for (int factor = 1; factor < static_cast<int>(factors_.size()); ++factor) {
+      if (!counts(factor)) continue;
+      const Block& block = all.at(blocks.find(factor));
+      if (block.high - block.low < std::log2(kWorthwhile)) continue;
+      const auto at = static_cast<size_t>(factor);
+      const double mean = block.logs / static_cast<double>(block.count);
+      factor_[at] = std::exp2(std::clamp(logs[at] - mean, -most, most));
+    }
+  }
+
+  // Of each factor's channels, relative to the range of their quantization; the geometric mean over
+  // several quantizations. 0: not known, or always zero.
+  std::vector<double> relative_ranges() {
+    std::vector<double> widths(annotation_.groups.size());
+    std::map<std::pair<int, int>, double> parts;  // by group and factor
+    for (uint32_t v = 0; v < largest_.channels.size(); ++v) {
+      const int group = annotation_.group_of_value[v];
+      if (group == Annotation::kNoGroup) continue;
+      for (size_t c = 0; c < largest_.channels[v].size(); ++c) {
+        const auto largest = static_cast<double>(largest_.channels[v][c]);
+        double& width = widths[static_cast<size_t>(group)];
+        width = std::max(width, largest);
+        if (channels_[v].empty()) continue;
+        double& part = parts[{group, factors_.find(channels_[v].factors[c])}];
+        part = std::max(part, largest);
+      }
+    }
+    std::vector<double> logs(factors_.size()), counts(factors_.size());
+    for (const auto& [key, part] : parts) {
+      if (part == 0) continue;
+      logs[static_cast<size_t>(key.second)] +=
+          std::log2(part / widths[static_cast<size_t>(key.first)]);
+      ++counts[static_cast<size_t>(key.second)];
+    }
+    for (size_t i = 0; i < logs.size(); ++i)
+      logs[i] = counts[i] == 0 ? 0 : std::exp2(logs[i] / counts[i]);
+    return logs;
+  }
+
+  // Of each factor's columns, relative to the largest weight of the row; 0: only layers read it
+  // whose rows have one column.
+  std::vector<double> relative_weights() {
+    std::vector<double> largest(factors_.size());
+    for (const OpId id : layers_) {
+      const Op& op = graph_.op(id);
+      const Channels& x = of(op.operands[0]);
+      const WeightMap map(graph_, op);
+      if (x.empty() || map.depthwise()) continue;
+      const std::span<const float> weights = floats(op.operands[1]);
+      std::vector<float> rows(
+          static_cast<size_t>(graph_.type(op.results[0]).shape[*layer_axis(op)]));
+      for (size_t i = 0; i < weights.size(); ++i)
+        rows[map.output(i)] = std::max(rows[map.output(i)], std::abs(weights[i]));
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const float row = rows[map.output(i)];
+        double& column = largest[static_cast<size_t>(factors_.find(x.factors[map.input(i)]))];
+        if (row > 0) column = std::max(column, static_cast<double>(std::abs(weights[i]) / row));
+      }
+    }
+    return largest;
+  }
+
+  // ---- constants
+
+  void apply() {
+    if (report_.groups == 0) return;
+    for (const OpId id : layers_) {
+      const Op& op = graph_.op(id);
+      const Channels x = of(op.operands[0]), y = of(op.results[0]);
+      const WeightMap map(graph_, op);
+      scale(id, 1, [&](size_t i) {
+        return (x.empty() ? 1 : at(x, map.input(i))) / (y.empty() ? 1 : at(y, map.output(i)));
+      });
+      if (!y.empty() && operand_or_absent(op, 2).valid())
+        scale(id, 2, [&](size_t i) { return 1 / at(y, i); });
+    }
+    for (const OpId id : norms_) {
+      const Channels y = of(graph_.op(id).results[0]);
+      for (size_t operand = 1; operand < graph_.op(id).operands.size(); ++operand)
+        if (graph_.op(id).operands[operand].valid())
+          scale(id, operand, [&](size_t i) { return 1 / at(y, i); });
+    }
+  }
+
+  double at(const Channels& channels, size_t i) {
+    return factor_[static_cast<size_t>(factors_.find(channels.factors[i]))];
+  }
+
+  template <class Factor>
+  void scale(OpId id, size_t operand, const Factor& factor) {
+    const ValueId old = graph_.op(id).operands[operand];
+    const std::span<const float> values = floats(old);
+    std::vector<float> scaled(values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      scaled[i] = static_cast<float>(static_cast<double>(values[i]) * factor(i));
+    if (std::ranges::equal(scaled, values)) return;
+    const ConstantId constant =
+        module_.constants.add_values<float>(DType::kFloat32, std::span<const float>(scaled));
+    rewriter_.set_operand(
+        id, operand,
+        rewriter_.add_constant(graph_.type(old), constant, graph_.value(old).name + "_equalized"));
+  }
+
+  std::span<const float> floats(ValueId constant) const {
+    return module_.constants.values<float>(graph_.value(constant).constant);
+  }
+
+  Module& module_;
+  Graph& graph_;
+  Rewriter rewriter_;
+  const Annotation& annotation_;
+  std::vector<Channels> channels_;  // by value slot
+  Sets factors_;
+  std::vector<OpId> layers_, norms_;
+  Magnitudes largest_;
+  std::vector<double> factor_;
+  Equalization report_;
+};
+
+}  // namespace
+
+Result<Equalization> equalize(Module& module, Graph& graph, const Annotation& annotation,
+                              Executor& executor, const Samples& samples, unsigned threads) {
+  return Equalizer(module, graph, annotation).run(executor, samples, threads);
+}
+
+}  // namespace dtr

@@ -1,0 +1,40 @@
+// Cross-layer equalization: scales the channels of activations, so that one quantization fits all
+// of them, without changing the function of the float graph.
+//
+// A value x with a positive factor s[c] for each channel becomes x[c]/s[c]. The layer that computes
+// it divides its weights and bias by s, the layers that read it multiply theirs, and operators
+// between them commute with the factor: relu(x/s) = relu(x)/s. With r[c], the range of channel c
+// over that of the whole tensor, and w[c], its largest weight over that of the same row, the error
+// of x and the error of the weights are balanced by
+//
+//   s[c] = √(r[c] / w[c]);  s[c] = r[c] where every reader is depthwise and has a scale a channel.
+//
+// Sources: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction,
+// 2019 (over ReLU and depthwise layers); Xiao et al., SmoothQuant, 2023, with α = 1/2 (from
+// activations into weights, over a normalization). Here r and w are relative, because activations
+// have one scale a tensor and weights one a row, and the factors of a residual group, of the parts
+// of a concatenation, and of slices of one value are solved together.
+#pragma once
+
+#include "compiler/executors/executor.h"
+#include "compiler/ir/samples.h"
+#include "compiler/quantizer/annotate.h"
+
+namespace dtr {
+
+struct Equalization {
+  size_t groups = 0;    // of values that share factors, and whose factors were changed
+  size_t channels = 0;  // with a factor
+  double largest = 1;   // ratio of the largest factor of a group to its smallest
+};
+
+// Rewrites constants of `graph`; ops and values keep their ids. `executor` runs `graph` on up to 16
+// of the samples. Factors pass through relu, leaky_relu, prelu, pools, means and sums over other
+// dimensions, additions, products with what has no factor, zero padding, resizing, and what moves
+// elements along other dimensions or whole channels; convolutions, linear layers and the weights of
+// a layer or RMS norm take them. A bounded activation (relu6) and all other operators end them, as
+// do inputs, outputs and states. Errors: those of the executor.
+Result<Equalization> equalize(Module& module, Graph& graph, const Annotation& annotation,
+                              Executor& executor, const Samples& samples, unsigned threads = 0);
+
+}  // namespace dtr

@@ -1,0 +1,256 @@
+// Equalization keeps the float function; what it does to ranges and what it leaves alone.
+#include "compiler/quantizer/equalize.h"
+
+#include <cmath>
+
+#include "compiler/quantizer/convert.h"
+#include "compiler/quantizer/round_weights.h"
+#include "test/unit/quantizer_kit.h"
+
+namespace dtr {
+namespace {
+
+using test::neutron_patterns;
+using test::parse;
+using test::ramp;
+
+// A pointwise convolution whose channels have the ranges 1, 64 and 1/64, `between` on %a which
+// makes %z, and a convolution that reads all channels alike.
+std::string chain(std::string_view between, std::string_view activation = "relu") {
+  const std::string attributes =
+      "dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], "
+      "transposed = false";
+  return "graph @forward(%x: f32[1,2,3,5]) {\n"
+         "  %w: f32[3,2,1,1] = constant dense<1, -0.5, 64, 32, 0.015625, 0.0078125>\n"
+         "  %b: f32[3] = constant dense<0.25, 16, 0.00390625>\n"
+         "  %v: f32[2,3,1,1] = constant dense<1, 0.015625, -64, 0.5, 0.0078125, 60>\n"
+         "  %a: f32[1,3,3,5] = aten.convolution(%x, %w, %b) {activation = \"" +
+         std::string(activation) + "\", " + attributes + "}\n" + std::string(between) +
+         "  %y: f32[1,2,3,5] = aten.convolution(%z, %v) {" + attributes + "}\n  return %y\n}\n";
+}
+
+constexpr std::string_view kPool =
+    "  %z: f32[1,3,3,5] = aten.max_pool2d(%a) {ceil_mode = false, dilation = [1, 1], kernel_size = "
+    "[1, 1], padding = [0, 0], stride = [1, 1]}\n";
+
+class Equalized {
+ public:
+  explicit Equalized(const std::string& text)
+      : module(parse(text)), arrays(ramp("x", {8, 1, 2, 3, 5}, -1, 1)) {
+    before = run();
+    const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
+    const auto executor = make_reference_executor(module, module.forward());
+    const Annotation annotation = annotate(module.forward(), neutron_patterns());
+    auto done = equalize(module, module.forward(), annotation, *executor, *samples, 2);
+    EXPECT_TRUE(done) << (done ? "" : to_text(done.error()));
+    report = *done;
+  }
+
+  // Outputs of all samples in double.
+  std::vector<double> run() {
+    const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
+    EXPECT_TRUE(samples);
+    const auto executor = make_reference_executor(module, module.forward(), Precision::kDouble);
+    std::vector<double> all;
+    for (size_t i = 0; i < samples->size(); ++i) {
+      const auto outputs = executor->run(samples->inputs(i));
+      EXPECT_TRUE(outputs);
+      const auto values = outputs->front().values<double>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  void expect_same_function() {
+    const std::vector<double> after = run();
+    double largest = 0;
+    for (const double value : before) largest = std::max(largest, std::abs(value));
+    for (size_t i = 0; i < before.size(); ++i)
+      ASSERT_NEAR(before[i], after[i], largest * 0x1p-20) << i;
+  }
+
+  std::vector<float> weights(std::string_view result, size_t operand = 1) const {
+    const Graph& graph = module.forward();
+    for (const OpId id : graph.ops())
+      if (graph.value(graph.op(id).results[0]).name == result) {
+        const auto values =
+            module.constants.values<float>(graph.value(graph.op(id).operands[operand]).constant);
+        return {values.begin(), values.end()};
+      }
+    return {};
+  }
+
+  Module module;
+  std::vector<NamedTensor> arrays;
+  std::vector<double> before;
+  Equalization report;
+};
+
+// The rows of the first weight have the ranges 1, 64 and 1/64, the columns of the second the
+// inverse: both become alike, to the square root of what the weights' rows still differ by.
+TEST(Equalize, BringsChannelsOfUnlikeRangesTogether) {
+  Equalized net(chain(kPool));
+  net.expect_same_function();
+  EXPECT_EQ(net.report.groups, 1U);
+  EXPECT_EQ(net.report.channels, 3U);
+  const std::vector<float> rows = net.weights("a");
+  const double ranges[] = {std::abs(rows[0]), std::abs(rows[2]), std::abs(rows[4])};
+  EXPECT_LT(ranges[1] / ranges[0], 2.5);
+  EXPECT_LT(ranges[0] / ranges[2], 2.5);
+  EXPECT_NEAR(net.weights("a", 2)[1] / rows[2], 16.0 / 64, 1e-6);  // the bias as its row
+}
+
+TEST(Equalize, LeavesWhatABoundedActivationWouldChange) {
+  Equalized net(chain(kPool, "relu6"));
+  EXPECT_EQ(net.report.groups, 0U);
+  EXPECT_EQ(net.run(), net.before);
+}
+
+TEST(Equalize, LeavesWhatAFunctionWouldChange) {
+  Equalized net(chain("  %z: f32[1,3,3,5] = aten.sigmoid(%a)\n"));
+  EXPECT_EQ(net.report.groups, 0U);
+  EXPECT_EQ(net.run(), net.before);
+}
+
+TEST(Equalize, LeavesOutputs) {
+  std::string text = chain(kPool);
+  text.replace(text.find("return %y"), 9, "return %y, %a");
+  Equalized net(text);
+  EXPECT_EQ(net.report.groups, 0U);
+}
+
+// Both branches and the sum have one factor a channel.
+TEST(Equalize, SolvesAResidualGroupTogether) {
+  Equalized net(
+      chain("  %p: f32[1,3,3,5] = aten.leaky_relu(%a) {negative_slope = 0.25}\n"
+            "  %z: f32[1,3,3,5] = aten.add.Tensor(%a, %p) {alpha = 1}\n"));
+  net.expect_same_function();
+  EXPECT_EQ(net.report.groups, 1U);
+}
+
+// A joined value's channels are those of its parts, and of a part that is cut out again.
+TEST(Equalize, FollowsChannelsThroughJoiningAndCutting) {
+  Equalized net(chain(
+      "  %j: f32[1,6,3,5] = aten.cat(%a, %a) {dim = 1}\n"
+      "  %z: f32[1,3,3,5] = aten.slice.Tensor(%j) {dim = 1, end = 5, start = 2, step = 1}\n"));
+  net.expect_same_function();
+  EXPECT_EQ(net.report.groups, 1U);
+}
+
+TEST(Equalize, ScalesDepthwiseLayersByThemselves) {
+  Equalized net(chain(
+      "  %u: f32[3,1,3,3] = constant dense<0.01, 0.02, -0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, "
+      "1, 2, 3, 4, 5, -6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90>\n"
+      "  %z: f32[1,3,3,5] = aten.convolution(%a, %u) {dilation = [1, 1], groups = 3, "
+      "output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}\n"));
+  net.expect_same_function();
+  EXPECT_EQ(net.report.groups, 2U);
+  EXPECT_EQ(net.report.channels, 6U);
+}
+
+// A layer whose inputs are strongly correlated: weights of one sign round to codes whose errors
+// add up, unless each takes up the error of those before.
+constexpr std::string_view kLinear = R"(graph @forward(%x: f32[1,8]) {
+  %w: f32[2,8] = constant dense<1, 0.004, 0.0041, 0.0043, 0.0042, 0.0039, 0.0038, 0.0044, -1, 0.012, 0.0121, 0.0125, 0.0119, 0.0117, 0.0122, 0.0124>
+  %b: f32[2] = constant dense<0.5, -0.25>
+  %y: f32[1,8] = aten.relu(%x)
+  %z: f32[1,2] = aten.linear(%y, %w, %b)
+  return %z
+}
+)";
+
+std::vector<NamedTensor> correlated() {
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", Tensor(DType::kFloat32, {40, 1, 8})});
+  const auto values = arrays[0].tensor.values<float>();
+  for (size_t s = 0; s < 40; ++s)
+    for (size_t i = 0; i < 8; ++i)
+      values[s * 8 + i] = i == 0 ? 0.01F * static_cast<float>(s % 5)
+                                 : static_cast<float>(s) + 0.1F * static_cast<float>((s * i) % 3);
+  return arrays;
+}
+
+struct Rounded {
+  Module module;
+  std::vector<int8_t> codes;
+  RoundingReport report;
+  double error = 0;  // Σ squared error of the layer's results before they are rounded, by hand
+};
+
+Rounded round_linear(bool by_error, unsigned threads = 1) {
+  Rounded result{.module = parse(kLinear)};
+  Graph& graph = result.module.forward();
+  const std::vector<NamedTensor> arrays = correlated();
+  const auto samples = Samples::bind(graph, arrays, "x.npz");
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto calibration = test::calibrate_reference(result.module, annotation, arrays);
+  const auto conversion = convert(result.module, graph, annotation, *calibration);
+  EXPECT_TRUE(conversion);
+  if (by_error) {
+    const auto report = round_weights(result.module, graph, conversion->float_graph, *samples,
+                                      {.threads = threads});
+    EXPECT_TRUE(report) << (report ? "" : to_text(report.error()));
+    result.report = *report;
+  }
+  const Module exact = parse(kLinear);
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    if (op.operands.size() != 3) continue;
+    const Value& weight = graph.value(op.operands[1]);
+    const auto codes = result.module.constants.values<int8_t>(weight.constant);
+    const auto bias = result.module.constants.values<int32_t>(graph.value(op.operands[2]).constant);
+    const Quantization& bias_q = *graph.type(op.operands[2]).quantization;
+    result.codes.assign(codes.begin(), codes.end());
+    const Quantization& x = *graph.type(op.operands[0]).quantization;
+    const double w[] = {1,  0.004, 0.0041, 0.0043, 0.0042, 0.0039, 0.0038, 0.0044,
+                        -1, 0.012, 0.0121, 0.0125, 0.0119, 0.0117, 0.0122, 0.0124};
+    const double b[] = {0.5, -0.25};
+    for (size_t s = 0; s < 40; ++s)
+      for (size_t c = 0; c < 2; ++c) {
+        double real = b[c];
+        double rounded = static_cast<double>(bias_q.scales[c]) * bias[c];
+        for (size_t i = 0; i < 8; ++i) {
+          const double value = static_cast<double>(arrays[0].tensor.values<float>()[s * 8 + i]);
+          const double step = static_cast<double>(x.scale());
+          const double seen = step * std::clamp(std::nearbyint(value / step), 0.0, 255.0);
+          real += w[c * 8 + i] * seen;
+          rounded +=
+              static_cast<double>(weight.type.quantization->scales[c]) * codes[c * 8 + i] * seen;
+        }
+        result.error += (real - rounded) * (real - rounded);
+      }
+  }
+  return result;
+}
+
+TEST(RoundWeights, MakesTheErrorOfResultsSmaller) {
+  const Rounded nearest = round_linear(false), by_error = round_linear(true);
+  EXPECT_EQ(by_error.report.layers, 1U);
+  EXPECT_EQ(by_error.report.samples, 32U);
+  EXPECT_TRUE(by_error.report.skipped.empty());
+  EXPECT_NE(nearest.codes, by_error.codes);
+  EXPECT_LT(by_error.error, nearest.error / 4);
+}
+
+TEST(RoundWeights, DoesNotDependOnThreads) {
+  EXPECT_EQ(round_linear(true, 1).codes, round_linear(true, 3).codes);
+}
+
+TEST(RoundWeights, SkipsRowsThatAreTooLong) {
+  Module module = parse(kLinear);
+  Graph& graph = module.forward();
+  const std::vector<NamedTensor> arrays = correlated();
+  const auto samples = Samples::bind(graph, arrays, "x.npz");
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto calibration = test::calibrate_reference(module, annotation, arrays);
+  const auto conversion = convert(module, graph, annotation, *calibration);
+  const auto report =
+      round_weights(module, graph, conversion->float_graph, *samples, {.most_columns = 7});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->layers, 0U);
+  ASSERT_EQ(report->skipped.size(), 1U);
+  EXPECT_NE(report->skipped[0].find("rows of 8 weights, at most 7 are"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dtr
