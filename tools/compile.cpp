@@ -60,6 +60,39 @@ void add_calibration_options(CLI::App* verb, CompileOptions& o) {
       ->capture_default_str();
 }
 
+void add_accuracy_options(CLI::App* verb, CompileOptions& o) {
+  verb->add_option(
+          "--accuracy", o.accuracy,
+          "auto: search the settings with which the program is nearest to the float model, "
+          "judged on held-out samples in the simulator (docs/quantization.md)")
+      ->check(CLI::IsMember({"default", "auto"}))
+      ->capture_default_str();
+  verb->add_option("--data", o.data,
+                   "For --accuracy auto: labelled samples (.npz), inputs and class numbers");
+  verb->add_option("--labels", o.labels, "Array of class numbers in --data")
+      ->type_name("NAME")
+      ->capture_default_str();
+  verb->add_option("--max-loss", o.max_loss,
+                   "For --accuracy auto: keep operators float until the accuracy is at most so "
+                   "many points below the float model's (0.5pt); or --min-sqnr, in dB")
+      ->type_name("POINTS");
+  verb->add_option("--seconds", o.seconds, "End the search of --accuracy auto after so long")
+      ->check(number(0, 86400, ""))
+      ->default_str("60");
+  verb->add_flag("--equalize", o.equalize,
+                 "Scale channels of activations against the weights beside them, so that one "
+                 "quantization fits all channels");
+  verb->add_option("--round-weights", o.round_weights,
+                   "Round each weight to the nearest code, or all of a layer so that the error of "
+                   "its results is least")
+      ->check(CLI::IsMember({"nearest", "error"}))
+      ->capture_default_str();
+  verb->add_option("--keep-float", o.keep_float,
+                   "Do not quantize a node, or every node of an operator (repeatable)")
+      ->type_name("NODE|OP")
+      ->allow_extra_args(false);
+}
+
 void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions& o) {
   verb->add_option(
           "--io", o.io,
@@ -70,7 +103,8 @@ void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions&
       "!--no-check", o.check, "Do not run the program on samples and compare it with the model");
   verb->add_option("--min-sqnr", o.min_sqnr,
                    "Refuse the program if an output has fewer dB than this in that comparison "
-                   "(-99: accept any; default 3, where samples are given)")
+                   "(-99: accept any; default 3, where samples are given); with --accuracy auto, "
+                   "the goal of the search")
       ->check(number(-99, 99, ""))
       ->excludes(no_check);
   verb->add_flag("--row-packing", o.row_packing,
@@ -184,6 +218,7 @@ const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
       "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
   CLI::Option* converter = add_converter_options(verb, o);
   add_calibration_options(verb, o);
+  add_accuracy_options(verb, o);
   add_program_options(verb, converter, o);
   add_placement_options(verb, o);
   add_report_options(verb, o);
@@ -204,7 +239,12 @@ Result<void> run_compile(const CommonOptions& common, const CompileOptions& give
                            .err = [](std::string_view text) { write_lines(stderr, text); },
                            .json_diagnostics = common.json_diagnostics,
                            .progress = progress->function(),
-                           .on_quantized = [&] { progress.reset(); }};  // erases its line
+                           .on_quantized = [&] { progress.reset(); },  // erases its line
+                           .on_step =
+                               [&](std::string_view step) {
+                                 progress.reset();
+                                 print_error("try {}\n", step);
+                               }};
   DTR_ASSIGN(const CompiledModel compiled, compile_with_options(options.model, options, watch));
   const CompileReport& report = compiled.report;
   print("{}program {}\n", EncodedLines{to_text(report)}, options.output);

@@ -86,7 +86,7 @@ int command(int argc, char** argv, CommonOptions& common) {
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const int code = app.exit(error, out, err);
-    print("{}", out.str());
+    print("{}", EncodedLines{out.str()});
     print_error("{}", EncodedLines{err.str()});  // it repeats what was given
     return code == 0 ? kGood : kUsage;
   }

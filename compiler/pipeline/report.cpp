@@ -187,6 +187,7 @@ std::string to_json(const CompileReport& report) {
         "\"time_known\": \"not known\", "
         "\"time_error_reason\": \"the cycles of the NPU were not counted\",\n",
         report.clock_hz, report.cpu_cycles);
+  if (report.accuracy) text += fmt::format("  \"accuracy\": {},\n", to_json(*report.accuracy));
   text += fmt::format("  \"checksum\": \"{:08x}\",\n", report.checksum);
   text += fmt::format("  \"partitions\": {}, \"cpu_calls\": {},\n", report.partitions,
                       report.cpu_calls);
@@ -319,6 +320,7 @@ std::string to_text(const CompileReport& report) {
     text += fmt::format("tensors {} bytes of the constants are in the tensor file\n",
                         with_thousands(report.external_bytes));
   if (report.checked) text += fmt::format("check   {}\n", to_text(report.check));
+  if (report.accuracy) text += '\n' + to_text(*report.accuracy);
   return text;
 }
 

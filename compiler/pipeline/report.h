@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/pipeline/accuracy_summary.h"
 #include "compiler/recipes/recipe.h"
 #include "compiler/targets/target.h"
 #include "compiler/targets/time_error.h"
@@ -98,6 +99,7 @@ struct CompileReport {
   uint64_t external_bytes = 0;           // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;            // the .pte file
   OutputCheck check;
+  std::optional<AccuracySummary> accuracy;  // of --accuracy auto
   bool checked = false;  // the program ran: calls and cycles of the NPU are known
 };
 

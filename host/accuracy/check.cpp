@@ -16,23 +16,6 @@
 namespace dtr {
 namespace {
 
-// Inputs of the program for a sample of the model: the same, or quantized where the program takes
-// int8.
-std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled,
-                                   std::span<const TensorView> sample) {
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < sample.size(); ++i) {
-    const DType wanted = signature.type(signature.inputs()[i]).dtype;
-    if (wanted == sample[i].dtype) {
-      inputs.push_back(
-          Tensor::copy_of(wanted, sample[i].shape, {sample[i].data, sample[i].bytes()}));
-    } else {
-      inputs.push_back(quantized(sample[i], compiled.type(compiled.inputs()[i])));
-    }
-  }
-  return inputs;
-}
-
 std::vector<TensorView> views_of(const std::vector<Tensor>& tensors) {
   std::vector<TensorView> views;
   for (const Tensor& tensor : tensors) views.push_back(tensor.view());
@@ -242,6 +225,21 @@ class OutputChecker {
 };
 
 }  // namespace
+
+std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled,
+                                   std::span<const TensorView> sample) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < sample.size(); ++i) {
+    const DType wanted = signature.type(signature.inputs()[i]).dtype;
+    if (wanted == sample[i].dtype) {
+      inputs.push_back(
+          Tensor::copy_of(wanted, sample[i].shape, {sample[i].data, sample[i].bytes()}));
+    } else {
+      inputs.push_back(quantized(sample[i], compiled.type(compiled.inputs()[i])));
+    }
+  }
+  return inputs;
+}
 
 Result<CheckFigures> check_program(const Compilation& compilation,
                                    std::optional<double> least_decibels) {

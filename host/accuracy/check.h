@@ -16,6 +16,11 @@ inline constexpr double kLeastCheckDecibels = 3;
 // Accuracy is looked at on so many samples, in even distances over all that there are.
 inline constexpr size_t kMostCheckedSamples = 4;
 
+// Inputs of the program for a sample of the model: the same, or quantized where the program takes
+// int8. `signature` is the session's, `compiled` the graph that the program was made from.
+std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled,
+                                   std::span<const TensorView> sample);
+
 // Runs the program on the first sample; without samples on normally distributed noise, three
 // deviations of which fill the range that an input is quantized in. Its outputs must equal the
 // reference of the quantized graph: integers, and what is dequantized from integers, exactly;

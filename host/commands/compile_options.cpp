@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/support/output_file.h"
+#include "host/accuracy/accuracy_search.h"
 #include "host/accuracy/quantization_report.h"
 #include "host/profiler/etrecord.h"
 
@@ -30,8 +32,85 @@ void watch_passes(const CompileOptions& options, const CompileWatch& watch,
     };
 }
 
+// Whether --min-sqnr is more than the bound of the check.
+bool has_goal(const CompileOptions& options) {
+  return options.min_sqnr && *options.min_sqnr > kLeastCheckDecibels;
+}
+
 bool reports(const CompileOptions& options) {
   return options.report_quantization || !options.quantization_json.empty();
+}
+
+bool is_auto(const CompileOptions& options) { return options.accuracy == "auto"; }
+
+tl::unexpected<Diagnostic> contradiction(const CompileOptions& options, std::string reason,
+                                         std::string fix) {
+  return fail(DiagnosticId::kAccuracyOptions, std::move(reason), std::move(fix),
+              {.file = options.model});
+}
+
+// The points of --max-loss as a share.
+Result<double> loss_of(const CompileOptions& options) {
+  std::string_view text = options.max_loss;
+  if (text.ends_with("pt")) text.remove_suffix(2);
+  double points = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), points);
+  if (error != std::errc() || end != text.data() + text.size() || !(points >= 0 && points <= 100))
+    return contradiction(
+        options, fmt::format("`{}` is not a number of points of accuracy", options.max_loss),
+        "give points from 0 to 100: --max-loss 0.5pt");
+  return points / 100;
+}
+
+// Options of the search, without it or beside others that it cannot have.
+Result<void> check_accuracy_options(const CompileOptions& options, bool has_samples,
+                                    bool has_labelled) {
+  const bool chooses_constants = options.equalize || is_auto(options);
+  const std::string_view which = is_auto(options) ? "--accuracy auto" : "--equalize";
+  if (chooses_constants && !options.load_calibration.empty())
+    return contradiction(options,
+                         fmt::format("{} changes the ranges: those of --load-calibration are of "
+                                     "the model as it is",
+                                     which),
+                         "give the samples with --calibrate instead");
+  if (chooses_constants && !options.save_calibration.empty())
+    return contradiction(options,
+                         fmt::format("{} changes the ranges: those that --save-calibration would "
+                                     "write fit no other compilation",
+                                     which),
+                         "leave --save-calibration out");
+  if (!is_auto(options)) {
+    const std::pair<bool, std::string_view> given[] = {
+        {!options.data.empty() || has_labelled, "--data"},
+        {options.labels != CompileOptions().labels, "--labels"},
+        {!options.max_loss.empty(), "--max-loss"},
+        {options.seconds.has_value(), "--seconds"}};
+    for (const auto& [is_given, option] : given)
+      if (is_given)
+        return contradiction(options, fmt::format("{} is for --accuracy auto", option),
+                             "add --accuracy auto, or leave the option out");
+    return {};
+  }
+  if (options.random_samples)
+    return contradiction(options, "--accuracy auto would choose the program that is best on noise",
+                         "give samples of real inputs with --calibrate DATA.npz");
+  if (!has_samples)
+    return contradiction(options, "--accuracy auto judges programs on samples and there are none",
+                         "give samples of real inputs with --calibrate DATA.npz");
+  if (!options.converter.empty())
+    return contradiction(options,
+                         "--accuracy auto runs programs in the simulator, which does not run what "
+                         "--converter makes",
+                         "search without --converter, then compile with the steps that it kept");
+  if (options.max_loss.empty()) return {};
+  if (options.data.empty() && !has_labelled)
+    return contradiction(options, "--max-loss is of accuracy, which needs labelled samples",
+                         "give inputs and an array `label` with --data, or ask for decibels with "
+                         "--min-sqnr");
+  if (has_goal(options))
+    return contradiction(options, "--max-loss and --min-sqnr are both given",
+                         "give the one that the program must reach");
+  return loss_of(options).map([](double) {});
 }
 
 // What chooses or keeps ranges is for float models. `--calibrate` is not refused: its samples serve
@@ -41,7 +120,11 @@ Result<void> check_calibration_is_used(const CompileOptions& options) {
       {options.random_samples.has_value() && !reports(options), "--calibrate-random"},
       {!options.save_calibration.empty(), "--save-calibration"},
       {!options.load_calibration.empty(), "--load-calibration"},
-      {options.observer != CompileOptions().observer, "--observer"}};
+      {options.observer != CompileOptions().observer, "--observer"},
+      {options.equalize, "--equalize"},
+      {options.round_weights != CompileOptions().round_weights, "--round-weights"},
+      {!options.keep_float.empty(), "--keep-float"},
+      {is_auto(options), "--accuracy auto"}};
   for (const auto& [is_given, option] : given)
     if (is_given)
       return fail(DiagnosticId::kCalibrationUnused,
@@ -122,22 +205,25 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
     DTR_ASSIGN(sram, parse_sram_bytes(options.sram));
   }
   const std::optional<Optimize> optimize = optimize_of(options.optimize);
-  CompileSettings settings{.backend = {.sram_bytes = sram,
-                                       .optimize = optimize,
-                                       .constants = constants,
-                                       .row_packing = options.row_packing,
-                                       .schedule = schedule,
-                                       .converter = converter},
-                           .observer = options.observer == "min-max"
-                                           ? QuantSpec::Observer::kMinMax
-                                           : QuantSpec::Observer::kHistogram,
-                           .stop_at = options.stop_at,
-                           .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
-                           .keep_off = options.keep_off,
-                           .force_on = options.force_on,
-                           .debug_map = options.debug_map,
-                           .external_constants = !options.external_constants.empty(),
-                           .threads = options.threads};
+  CompileSettings settings{
+      .backend = {.sram_bytes = sram,
+                  .optimize = optimize,
+                  .constants = constants,
+                  .row_packing = options.row_packing,
+                  .schedule = schedule,
+                  .converter = converter},
+      .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax
+                                                : QuantSpec::Observer::kHistogram,
+      .equalize = options.equalize,
+      .rounding = options.round_weights == "error" ? Rounding::kError : Rounding::kNearest,
+      .keep_float = options.keep_float,
+      .stop_at = options.stop_at,
+      .io = options.io == "int8" ? Io::kInt8 : Io::kFloat,
+      .keep_off = options.keep_off,
+      .force_on = options.force_on,
+      .debug_map = options.debug_map,
+      .external_constants = !options.external_constants.empty(),
+      .threads = options.threads};
   for (const std::string& text : options.dims) {
     DTR_ASSIGN(settings.dims.emplace_back(), parse_dimension(text));
   }
@@ -209,6 +295,19 @@ void print(const CompileWatch& watch, const Diagnostic& diagnostic) {
     watch.err((watch.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic)) + "\n");
 }
 
+void warn_of_skipped_layers(const CompileWatch& watch, const Compilation& compiled) {
+  if (!compiled.rounding || compiled.rounding->skipped.empty()) return;
+  const RoundingReport& rounding = *compiled.rounding;
+  print(watch,
+        {.id = DiagnosticId::kRoundingSkipped,
+         .reason = fmt::format("weights of {} of {} layers are rounded to the nearest ({})",
+                               rounding.skipped.size(), rounding.skipped.size() + rounding.layers,
+                               fmt::join(rounding.skipped, "; ")),
+         .fix = "nothing, if the accuracy is enough: these layers are as without the option",
+         .place = {.file = compiled.module.file},
+         .severity = Severity::kWarning});
+}
+
 void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
   if (!compiled.calibrated_on_noise()) return;
   const Diagnostic warning{
@@ -225,6 +324,47 @@ void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
       .place = {.file = compiled.module.file},
       .severity = Severity::kWarning};
   print(watch, warning);
+}
+
+Result<AccuracySearchResult> search_with_options(const ModelSource& source,
+                                                 const CompileOptions& options,
+                                                 const CompileWatch& watch,
+                                                 CompileSettings settings,
+                                                 std::span<const NamedTensor> labelled) {
+  AccuracySearchOptions search{
+      .data = options.data, .arrays = labelled, .labels = options.labels, .on_step = watch.on_step};
+  if (!options.max_loss.empty()) {
+    DTR_ASSIGN(search.max_loss, loss_of(options));
+  }
+  if (has_goal(options)) search.min_sqnr = options.min_sqnr;
+  if (options.seconds) search.seconds = *options.seconds;
+  settings.on_read = [&](const Compilation& model) { return check_read(options, model); };
+  settings.progress = watch.progress;
+  return search_accuracy(source, settings, search);
+}
+
+void warn_of_search(const CompileOptions& options, const CompileWatch& watch,
+                    const AccuracySummary& summary) {
+  if (!summary.cut.empty())
+    print(watch, {.id = DiagnosticId::kAccuracyCut,
+                  .reason = fmt::format("the search ended early: {}; the program is the best of {} "
+                                        "that were tried",
+                                        summary.cut, summary.steps.size() + 1),
+                  .fix = "give it more time with --seconds",
+                  .place = {.file = options.model},
+                  .severity = Severity::kWarning});
+  if (!summary.met)
+    print(watch,
+          {.id = DiagnosticId::kAccuracyUnmet,
+           .reason = fmt::format("no program reaches {}: the best has {:.1f} dB{}", summary.goal,
+                                 summary.result.sqnr_db,
+                                 summary.result.accuracy ? fmt::format(" and an accuracy of {:.4f}",
+                                                                       *summary.result.accuracy)
+                                                         : ""),
+           .fix = "train it with quantization (docs/quantization.md), or give more "
+                  "calibration samples",
+           .place = {.file = options.model},
+           .severity = Severity::kWarning});
 }
 
 // The program, if its file is open, and what belongs to it: all of it is written, or nothing.
@@ -271,18 +411,26 @@ Result<CompileSettings> checked_settings(const CompileOptions& options) {
 
 Result<CompiledModel> compile_with_options(ModelSource source, const CompileOptions& options,
                                            const CompileWatch& watch,
-                                           std::optional<SampleSource> samples) {
+                                           std::optional<SampleSource> samples,
+                                           std::span<const NamedTensor> labelled) {
+  DTR_TRY(
+      check_accuracy_options(options, samples || !options.calibration.empty(), !labelled.empty()));
   DTR_ASSIGN(CompileSettings settings, checked_settings(options));
   if (samples) settings.samples = *std::move(samples);
-  DTR_TRY(
-      check_outputs({options.model, options.calibration, options.load_calibration, options.recipe},
-                    {options.output, options.save_calibration, options.report_json,
-                     options.placement, options.patterns, options.quantization_json,
-                     options.emit_ir, options.external_constants, options.etrecord}));
+  DTR_TRY(check_outputs(
+      {options.model, options.calibration, options.load_calibration, options.recipe, options.data},
+      {options.output, options.save_calibration, options.report_json, options.placement,
+       options.patterns, options.quantization_json, options.emit_ir, options.external_constants,
+       options.etrecord}));
   // A folder that is not there is better known before the work than after it.
   std::optional<OutputFile> file;
   if (!options.output.empty()) {
     DTR_ASSIGN(file, OutputFile::create(options.output));
+  }
+  std::optional<AccuracySearchResult> search;
+  if (is_auto(options)) {
+    DTR_ASSIGN(search, search_with_options(source, options, watch, settings, labelled));
+    settings = search->settings;
   }
   watch_passes(options, watch, settings);
   settings.progress = watch.progress;
@@ -298,10 +446,18 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   // What a converter made runs where NXP's driver is.
   std::optional<CheckFigures> check;
   if (options.check && options.converter.empty()) {
-    DTR_ASSIGN(check, check_program(compiled, options.min_sqnr));
+    // A goal of the search that no program reaches is a warning.
+    std::optional<double> least = options.min_sqnr;
+    if (is_auto(options) && has_goal(options)) least = kLeastCheckDecibels;
+    DTR_ASSIGN(check, check_program(compiled, least));
   }
+  warn_of_skipped_layers(watch, compiled);
   warn_of_noise(watch, compiled);
   CompileReport report = compile_report(compiled, check);
+  if (search) {
+    warn_of_search(options, watch, search->summary);
+    report.accuracy = std::move(search->summary);
+  }
   DTR_TRY(write_outputs(options, settings, std::move(file), compiled, report));
   return CompiledModel{std::move(compiled), std::move(report)};
 }

@@ -29,6 +29,14 @@ struct CompileOptions {
   std::optional<uint32_t> random_samples;          // calibrate on noise, asked for by name
   std::string load_calibration, save_calibration;  // .json
   std::string observer = "histogram";
+  bool equalize = false;
+  std::string round_weights = "nearest";  // or "error"
+  std::vector<std::string> keep_float;    // nodes or operators
+  std::string accuracy = "default";       // or "auto", with the following
+  std::string data;                       // labelled samples (.npz)
+  std::string labels = "label";           // array of class numbers in `data`
+  std::string max_loss;                   // points: "0.5pt", "0.5"
+  std::optional<double> seconds;          // of the search; default 60
   std::string io = "float";
   std::vector<std::string> keep_off,
       force_on;                   // nodes or operators; "all" forces whatever the NPU can run
@@ -55,8 +63,9 @@ struct CompileWatch {
   std::function<void(std::string_view)> out = {};  // what the user asked to see
   std::function<void(std::string_view)> err = {};  // everything else
   bool json_diagnostics = false;
-  ProgressFunction progress = {};           // of calibration
-  std::function<void()> on_quantized = {};  // calibration is done
+  ProgressFunction progress = {};                      // of calibration
+  std::function<void()> on_quantized = {};             // calibration is done
+  std::function<void(std::string_view)> on_step = {};  // of --accuracy auto: what is tried next
 };
 
 struct CompiledModel {
@@ -70,13 +79,15 @@ Result<CompileSettings> checked_settings(const CompileOptions& options);
 
 // Compiles `source`, which `options.model` names in messages, checks the program on a sample, and
 // writes every file that the options name: all of them, or none. `samples`, if it is given, takes
-// the place of `options.calibration`. Errors: those of compile_model, check_program and
-// report_quantization; kTargetUnknown, kRecipeInvalid, kOptionNeedsNpu, kSramInvalid,
-// kCalibrationUnused, kModelUnknown, kNoDebugMap (options that do not fit the model or the target);
+// the place of `options.calibration`; `labelled`, with arrays, that of `options.data`. Errors:
+// those of compile_model, check_program and report_quantization; kTargetUnknown, kRecipeInvalid,
+// kOptionNeedsNpu, kSramInvalid, kCalibrationUnused, kModelUnknown, kNoDebugMap, kAccuracyOptions
+// (options that do not fit the model, the target or each other); those of search_accuracy;
 // kFileNotWritable.
 Result<CompiledModel> compile_with_options(ModelSource source, const CompileOptions& options,
                                            const CompileWatch& watch,
-                                           std::optional<SampleSource> samples = std::nullopt);
+                                           std::optional<SampleSource> samples = std::nullopt,
+                                           std::span<const NamedTensor> labelled = {});
 
 // Errors: kTargetUnknown, with the names of those that are.
 Result<const TargetDescription*> resolve_target(const std::string& name);

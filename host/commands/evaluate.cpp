@@ -10,6 +10,7 @@
 
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/support/thread_pool.h"
+#include "host/accuracy/labels.h"
 #include "host/commands/run_results.h"
 
 namespace dtr {
@@ -19,48 +20,6 @@ const Tensor* find_array(std::span<const NamedTensor> arrays, std::string_view n
   for (const NamedTensor& array : arrays)
     if (array.name == name) return &array.tensor;
   return nullptr;
-}
-
-size_t argmax(std::span<const float> values) {
-  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
-}
-
-// Class numbers in whatever integer dtype they are stored.
-Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples,
-                                           const Place& place) {
-  std::vector<int64_t> numbers;
-  const auto take = [&](const auto& values) { numbers.assign(values.begin(), values.end()); };
-  if (labels.dtype() == DType::kInt64) take(labels.values<int64_t>());
-  if (labels.dtype() == DType::kInt32) take(labels.values<int32_t>());
-  if (labels.dtype() == DType::kUint8) take(labels.values<uint8_t>());
-  if (labels.dtype() == DType::kInt8) take(labels.values<int8_t>());
-  if (labels.dtype() == DType::kInt16) take(labels.values<int16_t>());
-  if (numbers.size() != samples)
-    return fail(DiagnosticId::kDataShape,
-                fmt::format("{} labels of dtype {} for {} samples", labels.elements(),
-                            name(labels.dtype()), samples),
-                "give one integer class number a sample", place);
-  return numbers;
-}
-
-// Class numbers that no sample can have are a mistake in the data, of which the accuracy would tell
-// nothing.
-Result<void> check_labels(const std::vector<int64_t>& labels, size_t classes, const Place& place) {
-  const auto is_class = [&](int64_t label) {
-    return label >= 0 && static_cast<uint64_t>(label) < classes;
-  };
-  const auto bad = std::ranges::find_if_not(labels, is_class);
-  if (bad == labels.end()) return {};
-  const auto [least, greatest] = std::ranges::minmax(labels);
-  return fail(DiagnosticId::kDataShape,
-              fmt::format("{} of {} labels are no class: the program has the classes 0 to {}, the "
-                          "labels go from {} to {} (sample {} has {})",
-                          std::ranges::count_if(labels, std::not_fn(is_class)), labels.size(),
-                          classes - 1, least, greatest, bad - labels.begin(), *bad),
-              least == 1 && greatest == static_cast<int64_t>(classes)
-                  ? "subtract 1: classes are counted from 0"
-                  : "leave samples without a class out, or name the right array with --labels",
-              place);
 }
 
 bool has_nan(std::span<const float> values) {

@@ -1,0 +1,93 @@
+#include "compiler/pipeline/accuracy_summary.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/text.h"
+
+namespace dtr {
+namespace {
+
+constexpr std::array<std::string_view, 5> kVerdicts{"start", "kept", "rejected", "measured",
+                                                    "failed"};
+
+std::string_view verdict_of(const AccuracyStep& step) {
+  return kVerdicts[static_cast<size_t>(step.verdict)];
+}
+
+std::string decibels(double value) {
+  return value >= 99 ? "99 or more" : fmt::format("{:.1f}", value);
+}
+
+std::string step_json(const AccuracyStep& step) {
+  return fmt::format(
+      "{{\"name\": {}, \"verdict\": \"{}\", \"sqnr_db\": {:.4f}, \"accuracy\": {}, \"cycles\": {}, "
+      "\"why\": {}}}",
+      json_quote(step.name), verdict_of(step), step.sqnr_db,
+      step.accuracy ? fmt::format("{:.6f}", *step.accuracy) : "null", step.cycles,
+      json_quote(step.why));
+}
+
+}  // namespace
+
+std::string to_text(const AccuracySummary& summary) {
+  std::string text = fmt::format("accuracy auto: calibrated on {} samples, judged on {}",
+                                 summary.calibrated, summary.judged);
+  if (!summary.held_out)
+    text += " of the same, which are too few to hold some out";
+  else if (summary.stream)
+    text += ", the last of the stream";
+  else
+    text += " others, every fourth";
+  if (summary.labelled > 0)
+    text += fmt::format(", accuracy on {} labelled ones (float: {:.4f})", summary.labelled,
+                        summary.float_accuracy.value_or(0));
+  TextTable table({"step", "dB", "gain", "accuracy", "cycles", "", ""},
+                  {false, true, true, true, true, false, false});
+  double best = 0;
+  const auto add = [&](const AccuracyStep& step, const std::string& gain,
+                       std::string_view verdict) {
+    table.add({step.name, decibels(step.sqnr_db), gain,
+               step.accuracy ? fmt::format("{:.4f}", *step.accuracy) : "",
+               with_thousands(step.cycles), std::string(verdict), step.why});
+  };
+  for (const AccuracyStep& step : summary.steps) {
+    if (step.verdict == AccuracyStep::Verdict::kFailed) {
+      table.add({step.name, "", "", "", "", std::string(verdict_of(step)), step.why});
+      continue;
+    }
+    const bool first = step.verdict == AccuracyStep::Verdict::kStart;
+    add(step, first ? "" : fmt::format("{:+.1f}", step.sqnr_db - best), verdict_of(step));
+    if (first || step.verdict == AccuracyStep::Verdict::kKept) best = step.sqnr_db;
+  }
+  add(summary.start, "", "default, all samples");
+  add(summary.result, fmt::format("{:+.1f}", summary.result.sqnr_db - summary.start.sqnr_db),
+      "this program, all samples");
+  text += '\n' + table.text(60);
+  if (!summary.goal.empty())
+    text += fmt::format("goal    {}: {}\n", summary.goal, summary.met ? "reached" : "not reached");
+  if (!summary.cut.empty())
+    text += fmt::format("cut     {}: not everything was tried\n", summary.cut);
+  return text;
+}
+
+std::string to_json(const AccuracySummary& summary) {
+  std::string text = fmt::format(
+      "{{\"calibrated\": {}, \"judged\": {}, \"labelled\": {}, \"held_out\": {}, \"goal\": {}, "
+      "\"met\": {}, \"cut\": {}, \"float_accuracy\": {},\n    \"default\": {},\n    \"result\": "
+      "{},\n    \"steps\": [",
+      summary.calibrated, summary.judged, summary.labelled, summary.held_out,
+      summary.goal.empty() ? "null" : json_quote(summary.goal), summary.met,
+      summary.cut.empty() ? "null" : json_quote(summary.cut),
+      summary.float_accuracy ? fmt::format("{:.6f}", *summary.float_accuracy) : "null",
+      step_json(summary.start), step_json(summary.result));
+  for (size_t i = 0; i < summary.steps.size(); ++i)
+    text += fmt::format("{}\n      {}", i == 0 ? "" : ",", step_json(summary.steps[i]));
+  return text + "]}";
+}
+
+}  // namespace dtr

@@ -1,0 +1,39 @@
+// What the search of `--accuracy auto` did (host/accuracy/accuracy_search.h), for reports.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtr {
+
+// A program that was tried.
+struct AccuracyStep {
+  enum class Verdict : uint8_t { kStart, kKept, kRejected, kMeasured, kFailed };
+  std::string name;                // "equalize", "float: conv2d_3 + relu_3"
+  double sqnr_db = 0;              // of the worst output, over all judged samples
+  std::optional<double> accuracy;  // share of labelled samples in the right class
+  uint64_t cycles = 0;             // of an inference: NPU as simulated, CPU as estimated
+  Verdict verdict = Verdict::kStart;
+  std::string why;  // of a verdict that the numbers do not tell
+};
+
+struct AccuracySummary {
+  size_t calibrated = 0, judged = 0, labelled = 0;  // samples
+  bool held_out = false;  // the judged samples are not among the calibrated ones
+  bool stream = false;    // samples are in their order, the judged ones behind the others
+  std::optional<double> float_accuracy;
+  std::vector<AccuracyStep> steps;  // in the order in which they were tried
+  AccuracyStep start, result;       // calibrated on all samples: the default, and the program
+  std::string goal;                 // "35.0 dB"; empty: none
+  bool met = true;                  // the goal, by `result`
+  std::string cut;                  // what ended the search early; empty: nothing
+};
+
+// A table of the steps, a line a step.
+std::string to_text(const AccuracySummary& summary);
+// One JSON object.
+std::string to_json(const AccuracySummary& summary);
+
+}  // namespace dtr
