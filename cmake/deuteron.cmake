@@ -61,6 +61,13 @@ endif()
 # dtr_precompile(TARGET): the sources of TARGET start from the headers that are read once.
 function(dtr_precompile target)
   target_link_libraries(${target} PRIVATE fmt::fmt)
+  # The compiler takes a precompiled header only with the option that made it: -fPIC where all
+  # libraries are position-independent, but CMake compiles programs with -fPIE.
+  get_target_property(type ${target} TYPE)
+  if(CMAKE_POSITION_INDEPENDENT_CODE AND type STREQUAL EXECUTABLE)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
   target_precompile_headers(${target} REUSE_FROM dtr_precompiled)
 endfunction()
 
