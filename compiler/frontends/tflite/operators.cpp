@@ -163,7 +163,8 @@ Result<ValueId> depthwise_conv_2d(Importer& importer) {
 }
 
 // A transposed convolution of operand `x` with operand 1 (OHWI) and perhaps a bias. The file's
-// result may be longer than what the kernel reaches (`output_padding`) or shorter (`padding_end`).
+// result may be shorter than what the kernel reaches (`padding_end`) or longer: those elements are
+// the bias alone. `output_padding` must be below the stride, so x gets zeros for whole strides.
 struct Transposed {
   size_t x, bias;
   fb::Padding padding;
@@ -186,11 +187,12 @@ Result<ValueId> transposed_convolution(Importer& importer, const Transposed& of)
   const Ints kernel{weight[1], weight[2]};
   DTR_ASSIGN(Attributes attributes, window(importer, of.padding, out, kernel, of.stride, {1, 1}));
   const Ints begin = attributes.get<Ints>("padding");
-  Ints end(2), beyond(2);
+  Ints end(2), beyond(2), zeros(2);
   for (size_t i = 0; i < 2; ++i) {
     const int64_t rest = (in[1 + i] - 1) * of.stride[i] + kernel[i] - begin[i] - out[1 + i];
     end[i] = std::max<int64_t>(rest, 0);
-    beyond[i] = std::max<int64_t>(-rest, 0);
+    beyond[i] = std::max<int64_t>(-rest, 0) % of.stride[i];
+    zeros[i] = std::max<int64_t>(-rest, 0) / of.stride[i];
   }
   attributes.set("padding_end", end);
   attributes.set("output_padding", beyond);
@@ -199,7 +201,11 @@ Result<ValueId> transposed_convolution(Importer& importer, const Transposed& of)
   attributes.set("groups", int64_t{1});
   DTR_ASSIGN(const std::string activation, importer.activation(of.activation));
   set_activation(attributes, activation);
-  DTR_ASSIGN(const ValueId x, importer.value(of.x));
+  DTR_ASSIGN(ValueId x, importer.value(of.x));
+  if (zeros != Ints{0, 0}) {
+    const Ints pad{0, zeros[1], 0, zeros[0]};
+    DTR_ASSIGN(x, importer.append_moving(ops::kConstantPadNd, x, {{"pad", pad}, {"value", 0.0}}));
+  }
   DTR_ASSIGN(const Multiplied both, multiplied(importer, x, {3, 0, 1, 2}, 1, 0, 1));
   std::vector<ValueId> operands{both.x, both.weight};
   if (importer.has(of.bias)) {

@@ -40,6 +40,19 @@ class Convolution(torch.nn.Module):
         return torch.relu(self.convolution(x))
 
 
+class Longer(torch.nn.Module):
+    """Its last row is the bias alone: `output_padding` is the stride."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = torch.nn.ConvTranspose2d(
+            2, 5, (1, 5), stride=(1, 2), dilation=(3, 1), padding=(0, 4), output_padding=(1, 1)
+        )
+
+    def forward(self, x):
+        return self.convolution(x)
+
+
 class Difference(torch.nn.Module):
     """Two inputs whose order matters, two outputs."""
 
@@ -88,4 +101,5 @@ lower(
     use_neutron_for_format_conversion=False,
 )
 lower("transposed", Convolution(), (torch.randn(1, 3, 7, 9),))
+lower("longer", Longer(), (torch.randn(1, 2, 7, 9),))
 lower("difference", Difference(), (torch.randn(1, 4, 5), torch.randn(1, 4, 5)))
