@@ -49,16 +49,10 @@ class GuardedBackend final : public et::BackendInterface {
   et::DeuteronBackend backend_;
 };
 
-struct PartitionOptions {
-  std::string target{default_target().name};
-  std::string schedule = "own", constants;
-  bool row_packing = false;
-  std::vector<std::string> keep_off, force_on;
-  bool weigh_costs = true;
-};
-
+// Options of DeuteronCompileSpec. `weigh_costs` alone is not one of the command.
 CompileSettings settings_of(const nb::dict& values) {
-  PartitionOptions options;
+  CompileOptions options;
+  bool weigh_costs = true;
   OptionReader reader(values);
   reader.take("target", options.target)
       .take("schedule", options.schedule)
@@ -66,19 +60,10 @@ CompileSettings settings_of(const nb::dict& values) {
       .take("row_packing", options.row_packing)
       .take("keep_off", options.keep_off)
       .take("force_on", options.force_on)
-      .take("weigh_costs", options.weigh_costs);
+      .take("weigh_costs", weigh_costs);
   reader.finish();
-  CompileSettings settings{
-      .backend = {.row_packing = options.row_packing,
-                  .schedule = options.schedule == "nxp-like" ? NeutronSchedule::kNxpLike
-                                                             : NeutronSchedule::kOwn},
-      .keep_off = options.keep_off,
-      .force_on = options.force_on,
-      .weigh_costs = options.weigh_costs};
-  settings.target = take(resolve_target(options.target));
-  if (!options.constants.empty())
-    settings.backend.constants =
-        options.constants == "sram" ? ConstantMemory::kSram : ConstantMemory::kFlash;
+  CompileSettings settings = take(checked_settings(options));
+  settings.weigh_costs &= weigh_costs;
   return settings;
 }
 
