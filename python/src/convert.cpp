@@ -78,6 +78,14 @@ void OptionReader::finish() const {
         fmt::format("there is no option `{}`", nb::cast<std::string>(nb::str(key))).c_str());
 }
 
+void OptionReader::refuse(const char* key) const {
+  const nb::object value = values_[key];
+  std::string what = fmt::format("of type {}", nb::type_name(value.type()).c_str());
+  if (nb::isinstance<nb::int_>(value)) what = nb::cast<std::string>(nb::str(value));
+  if (nb::isinstance<nb::str>(value)) what = "text that is not Unicode";
+  throw nb::type_error(fmt::format("`{}` cannot be {}", key, what).c_str());
+}
+
 nb::tuple to_python(const Diagnostic& diagnostic) {
   constexpr std::string_view kSeverities[] = {"note", "warning", "error"};
   const Place& place = diagnostic.place;

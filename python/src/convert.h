@@ -58,14 +58,15 @@ struct Source {
   ModelInput model() const { return {.path = name, .bytes = bytes(), .detached = detached}; }
 };
 
-// Sets members of an options struct from a dict; TypeError names a key that no member has.
+// Sets members of an options struct from a dict; TypeError names a key that no member has, and one
+// whose value is of another type or out of range.
 class OptionReader {
  public:
   explicit OptionReader(nb::dict values) : values_(std::move(values)) {}
   template <class T>
   OptionReader& take(const char* key, T& member) {
     if (values_.contains(key)) {
-      member = nb::cast<T>(values_[key]);
+      if (!nb::try_cast(values_[key], member)) refuse(key);
       nb::del(values_[key]);
     }
     return *this;
@@ -74,6 +75,7 @@ class OptionReader {
   void finish() const;
 
  private:
+  [[noreturn]] void refuse(const char* key) const;
   nb::dict values_;
 };
 

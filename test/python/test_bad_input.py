@@ -73,6 +73,14 @@ def test_arguments_are_checked(digits):
         deuteron.compile(model, data, nonsense=1)
     with pytest.raises(TypeError):
         deuteron.compile(model, data, threads=1.5)
+    for option, value, what in (
+        ("stop_at", b"conv", "of type bytes"),
+        ("stop_at", "\udcff", "text that is not Unicode"),
+        ("target", {}, "of type dict"),
+        ("converter", 3, "3"),
+    ):
+        with pytest.raises(TypeError, match=f"`{option}` cannot be {what}"):
+            deuteron.compile(model, data, **{option: value})
 
 
 # ---- arrays
