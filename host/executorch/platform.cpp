@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -168,6 +169,13 @@ const et::Platform& simulated_platform() {
 
 size_t register_with_executorch(const std::string& folder, const char* name,
                                 et::BackendInterface& backend) {
+  // The loader may name a library by its real path where Python's path has a symbolic link.
+  const auto real = [](const std::string& path) {
+    std::error_code error;
+    const std::filesystem::path found = std::filesystem::canonical(path, error);
+    return error ? path : found.string();
+  };
+  const std::string inside = real(folder) + "/";
   static std::map<std::string, std::set<et::RegisterBackend>> all;
   std::set<et::RegisterBackend>& done = all[name];
   std::vector<std::string> files;
@@ -179,7 +187,7 @@ size_t register_with_executorch(const std::string& folder, const char* name,
       },
       &files);
   for (const std::string& file : files) {
-    if (!file.starts_with(folder)) continue;
+    if (!real(file).starts_with(inside)) continue;
     void* library = dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) continue;
     if (void* emit = own_symbol(library, file.c_str(), "et_pal_emit_log_message"))

@@ -236,9 +236,9 @@ def test_shared_constants(quantizer):
 # ---- the runtime
 
 
-def in_process(code, *arguments, **settings):
+def in_process(code, *arguments, python=sys.executable, **settings):
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [python, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=600,
@@ -280,6 +280,18 @@ assert torch.equal(method.execute([x])[0], expected)
 )
 def test_order_of_imports(saved, imports):
     result = in_process(RUN.format(imports=imports), saved)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="not a virtual environment")
+def test_environment_behind_a_symbolic_link(saved, tmp_path):
+    """PyTorch loads ExecuTorch's kernels by their real path, which is not the package's then."""
+    (tmp_path / "environment").symlink_to(pathlib.Path(sys.prefix).resolve())
+    code = RUN.format(
+        imports="import deuteron.executorch\nfrom executorch.runtime import Runtime\n"
+        "assert deuteron.executorch._folder.startswith(sys.argv[2])"
+    )
+    result = in_process(code, saved, tmp_path, python=tmp_path / "environment/bin/python")
     assert result.returncode == 0, result.stderr
 
 
