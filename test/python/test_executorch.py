@@ -17,6 +17,7 @@ import deuteron  # noqa: E402
 import deuteron.executorch as backend  # noqa: E402
 import executorch_models as models  # noqa: E402
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARTITIONER = backend.DeuteronPartitioner
 QUANTIZERS = {"xnnpack": models.xnnpack_quantizer, "deuteron": backend.DeuteronQuantizer}
 # What stays outside, and the number of delegates, with each quantizer.
@@ -439,6 +440,50 @@ def test_wrong_inputs(residual):
             models.run(lowered.bytes, inputs)
 
 
+# ---- payloads of NXP's flow
+
+NEUTRON = """
+import sys
+import numpy
+import torch
+{imports}
+folder, mark = sys.argv[1], sys.argv[2].encode()
+for name in ("convolution", "transposed", "longer", "difference"):
+    data = open(f"{{folder}}/{{name}}.pte", "rb").read().replace(b"DTRN", mark)
+    method = Runtime.get().load_program(data).load_method("forward")
+    given = numpy.load(f"{{folder}}/{{name}}.npz")
+    wanted = numpy.load(f"{{folder}}/{{name}}_expected.npz")
+    outputs = method.execute([torch.from_numpy(given[f"input_{{i}}"]) for i in range(len(given))])
+    assert len(outputs) == len(wanted)
+    for i, output in enumerate(outputs):
+        assert numpy.array_equal(output.numpy(), wanted[f"output_{{i}}"]), name
+"""
+REGISTER = "import deuteron.eiq\ndeuteron.eiq.register()\n"
+RUNTIME = "from executorch.runtime import Runtime\n"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        REGISTER + RUNTIME,
+        RUNTIME + "import executorch.kernels.quantized\n" + REGISTER,
+        "import deuteron.executorch\n" + RUNTIME + REGISTER + "deuteron.eiq.register()",
+    ],
+    ids=["eiq first", "runtime first", "twice"],
+)
+def test_neutron_backend_in_the_runtime(imports):
+    """Programs of ExecuTorch's NXP flow compute what PyTorch does, in every element."""
+    result = in_process(NEUTRON.format(imports=imports), ROOT / "test/data/eiq", "DTRN")
+    assert result.returncode == 0, result.stderr
+
+
+def test_microcode_of_nxp_is_refused():
+    code = NEUTRON.format(imports=REGISTER + RUNTIME)
+    result = in_process(code, ROOT / "test/data/eiq", "nMCx")
+    assert result.returncode == 1 and "RuntimeError" in result.stderr
+    assert "holds microcode of NXP's converter" in result.stderr
+
+
 # ---- events
 
 
@@ -532,7 +577,6 @@ import deuteron.executorch
 
 # ---- C++
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = pathlib.Path(backend._folder) / "include"
 
 
