@@ -179,6 +179,7 @@ class Placer {
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId operand = op.operands[i];
       if (!operand.valid() || (graph_.is_constant(operand) && stays_float(op, i))) continue;
+      if (graph_.type(operand).dtype != DType::kFloat32) continue;  // indices, masks
       const OpId dequantize = graph_.producer_if(operand, ops::kDequantize);
       if (!dequantize.valid())
         return refusal(

@@ -18,8 +18,8 @@
 //                                  result once, as the float op between the two did.
 //
 // Weight and bias of a normalization are float constants in that form, too. A float constant of one
-// number is quantized exactly, as code 1 or −1. An op stays float if another operand is not
-// dequantized, or if its result has a float reader.
+// number is quantized exactly, as code 1 or −1. Indices and masks stay as they are. An op stays
+// float if another operand is not dequantized, or if its result has a float reader.
 #include <algorithm>
 #include <cmath>
 
@@ -229,9 +229,13 @@ class Pass : public EachOpPass<Pass> {
     spec = rounded_once(std::move(spec));
     ValueId converted = insert_accepted(op, spec, wanted.layout);
     ValueId replacement = converted;
-    if (!converted.valid() && spec.def->has_trait(kKeepsQuantization)) {
+    const auto moved = std::ranges::find_if(spec.operands, [&](ValueId operand) {
+      return operand.valid() && per_tensor_int8(operand);
+    });
+    if (!converted.valid() && spec.def->has_trait(kKeepsQuantization) &&
+        moved != spec.operands.end()) {
       // In the quantization of its operand, then to the wanted one.
-      spec.quantization = graph_.type(spec.operands[0]).quantization;
+      spec.quantization = graph_.type(*moved).quantization;
       const Origin origin = spec.origin;
       converted = insert_accepted(op, std::move(spec), wanted.layout);
       if (converted.valid())
@@ -273,11 +277,16 @@ class Pass : public EachOpPass<Pass> {
     }
   }
 
-  // The quantized values behind the operands; none if one of them is not quantized.
+  // The quantized values behind the operands, and indices and masks, which have no quantization;
+  // none if an operand in float is not quantized, or if none is in float.
   std::vector<ValueId> quantized_operands(OpId id) {
     std::vector<ValueId> operands = graph_.op(id).operands;
+    const auto is_float = [&](ValueId operand) {
+      return operand.valid() && graph_.type(operand).dtype == DType::kFloat32;
+    };
+    if (std::ranges::none_of(operands, is_float)) return {};
     for (size_t i = 0; i < operands.size(); ++i) {
-      if (!operands[i].valid()) continue;
+      if (!is_float(operands[i])) continue;
       const bool bias = i == 2 && takes_activation(graph_.op(id));
       if (i > 0 && is_normalization(graph_.op(id))) {
         operands[i] = float_constant(operands[i]);

@@ -26,7 +26,7 @@ NETWORKS = {
     (models.Residual, "deuteron"): (set(), 1),
     (models.Inverted, "deuteron"): (set(), 1),
     (models.Attention, "deuteron"): (set(), 1),
-    (models.Text, "deuteron"): ({"aten.embedding.default"}, 1),
+    (models.Text, "deuteron"): (set(), 1),
     (models.TwoAndThree, "xnnpack"): ({"aten.sub.Tensor", "aten.sigmoid.default"}, 1),
     (models.TwoAndThree, "deuteron"): (set(), 1),
     (models.Between, "xnnpack"): ({"aten.cumsum.default", "aten.erf.default"}, 2),
