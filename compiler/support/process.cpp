@@ -70,6 +70,13 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
+  const std::string temporary = "TMPDIR=" + folder;
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (folder == "." || !std::string_view(*variable).starts_with("TMPDIR="))
+      variables.push_back(*variable);
+  if (folder != ".") variables.push_back(const_cast<char*>(temporary.c_str()));
+  variables.push_back(nullptr);
   // A group of its own, so that the limit ends its children too; and all signals, of which we may
   // hold some back.
   posix_spawnattr_t attributes;
@@ -80,7 +87,8 @@ Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
   posix_spawnattr_setsigmask(&attributes, &none);
   auto held = block_signals();
   pid_t child = 0;
-  const int error = ::posix_spawnp(&child, words[0], &actions, &attributes, words.data(), environ);
+  const int error =
+      ::posix_spawnp(&child, words[0], &actions, &attributes, words.data(), variables.data());
   std::optional<Ephemeral> group;
   if (error == 0) group = Ephemeral::process_group(child);
   held.unlock();

@@ -15,8 +15,9 @@ struct ProcessResult {
   std::string output;  // standard output and error, interleaved
 };
 
-// Runs `arguments[0]`, found through PATH, in `folder`, without input. Error: kFirmwareRun if it
-// does not exist.
+// Runs `arguments[0]`, found through PATH, in `folder`, without input. Its temporary files are
+// there too, so that what it leaves when it is killed is removed with the folder; in `.`, they are
+// where the environment says. Error: kFirmwareRun if it does not exist.
 Result<ProcessResult> run_process(const std::vector<std::string>& arguments,
                                   const std::string& folder, std::chrono::seconds limit);
 

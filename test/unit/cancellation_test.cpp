@@ -54,5 +54,13 @@ TEST(Cancellation, EndsAProgramThatRuns) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
 }
 
+// So that they are removed with it when a program that is killed leaves them.
+TEST(Processes, HaveTheirTemporaryFilesInTheirFolder) {
+  const std::vector<std::string> command{"sh", "-c", "echo $TMPDIR"};
+  const auto in_folder = run_process(command, "/usr", std::chrono::seconds(60));
+  ASSERT_TRUE(in_folder);
+  EXPECT_EQ(in_folder->output, "/usr\n");
+}
+
 }  // namespace
 }  // namespace dtr
