@@ -366,32 +366,25 @@ class Compiler {
     return {};
   }
 
-  // A budget below what the target has, which a program that lies in SRAM itself may exceed.
-  Result<void> check_keeps_budget(const SramUse& sram) {
-    if (sram.total_bytes <= sram.budget_bytes || sram.budget_bytes == sram.target_bytes) return {};
-    return fail(DiagnosticId::kMemoryExceeded,
-                fmt::format("the program and its constants, which are to lie in SRAM, take {} "
-                            "bytes and its tensors {}: the budget is {} bytes",
-                            with_thousands(sram.program_bytes),
-                            with_thousands(sram.total_bytes - sram.program_bytes),
-                            with_thousands(sram.budget_bytes)),
-                "leave the constants in flash (--constants flash), or give more SRAM (--sram)",
-                most_constants(c_.module, graph()));
-  }
-
-  // The program, its tensor file and its arena lie in SRAM together.
+  // With its constants in SRAM, the program counts against the budget together with its arena.
+  // plan_within_budget leaves the error to this step, whose message names both sizes.
   Result<void> check_fits_sram() {
     const SramUse sram = sram_use(c_);
-    DTR_TRY(check_keeps_budget(sram));
-    if (constants() != ConstantMemory::kSram || sram.total_bytes <= sram.target_bytes) return {};
-    return fail(DiagnosticId::kMemoryExceeded,
-                fmt::format("the program and its constants, which are to lie in SRAM, take {} "
-                            "bytes and its tensors {}: {} has {} bytes of SRAM",
-                            with_thousands(sram.program_bytes),
-                            with_thousands(sram.total_bytes - sram.program_bytes),
-                            settings_.target->name, with_thousands(sram.target_bytes)),
-                "leave the constants in flash (--constants flash), or use a smaller model",
-                most_constants(c_.module, graph()));
+    if (constants() != ConstantMemory::kSram || sram.total_bytes <= sram.budget_bytes) return {};
+    const bool has_own_budget = sram.budget_bytes < sram.target_bytes;
+    const std::string budget = with_thousands(sram.budget_bytes);
+    return fail(
+        DiagnosticId::kMemoryExceeded,
+        fmt::format("the program with its constants in SRAM takes {} bytes and its tensors take "
+                    "{}; {}",
+                    with_thousands(sram.program_bytes),
+                    with_thousands(sram.total_bytes - sram.program_bytes),
+                    has_own_budget
+                        ? fmt::format("the budget is {} bytes", budget)
+                        : fmt::format("{} has {} bytes of SRAM", settings_.target->name, budget)),
+        fmt::format("leave the constants in flash (--constants flash), or {}",
+                    has_own_budget ? "raise the budget (--sram)" : "use a smaller model"),
+        most_constants(c_.module, graph()));
   }
 
  private:

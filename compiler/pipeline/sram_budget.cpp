@@ -97,7 +97,7 @@ class BudgetSearch {
           .id = DiagnosticId::kMemoryExceeded,
           .reason = "no plan fits the SRAM",
           .fix = "use smaller tensors: a lower resolution, fewer channels or a smaller batch"}));
-    // With the program in SRAM, its writer says what the program and what its tensors take.
+    // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
     if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small();
     MemoryMap planned;
     DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(best_->limit, &planned));
