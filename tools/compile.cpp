@@ -43,15 +43,7 @@ CLI::Option* add_converter_options(CLI::App* verb, CompileOptions& o) {
 }
 
 void add_calibration_options(CLI::App* verb, CompileOptions& o) {
-  CLI::Option* calibrate = verb->add_option(
-      "--calibrate", o.calibration,
-      "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
-  verb->add_option("--calibrate-random", o.random_samples,
-                   "Calibrate on this many samples of noise; the accuracy will be poor")
-      ->check(CLI::Range(1, 10000))
-      ->excludes(calibrate);
-  CLI::Option* load = verb->add_option("--load-calibration", o.load_calibration,
-                                       "Reuse ranges written by --save-calibration (.json)");
+  CLI::Option* load = add_calibration(verb, o.calibration, o.random_samples, o.load_calibration);
   verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)")
       ->excludes(load);
   verb->add_option("--observer", o.observer, "How ranges come from observed values")
@@ -200,8 +192,7 @@ void add_pass_options(CLI::App* verb, CompileOptions& o) {
 const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
   CLI::App* verb = app.add_subcommand(
       "compile", "Compile a model for a target: quantize, place, schedule, check, write a .pte");
-  verb->add_option("MODEL", o.model, "Model: .pt2 (torch.export), .tflite, .onnx, or IR text (.ir)")
-      ->required();
+  add_model(verb, o.model);
   verb->add_option("--dim", o.dims,
                    "Size of a dimension that the export left open, by its name or its place: "
                    "batch=1, s77=1, x.0=1 (repeatable); default: that of the --calibrate data")
@@ -213,9 +204,7 @@ const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
                    "Write the constants that kernels of the CPU read into a tensor file (.ptd) "
                    "instead of the program (docs/runtime.md)");
   add_target(verb, o.target, "Target, see `deuteron targets`");
-  verb->add_option(
-      "--recipe", o.recipe,
-      "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
+  add_recipe(verb, o.recipe);
   CLI::Option* converter = add_converter_options(verb, o);
   add_calibration_options(verb, o);
   add_accuracy_options(verb, o);

@@ -17,27 +17,16 @@ const CLI::App* add_explore(CLI::App& app, ExploreArguments& o) {
   CLI::App* verb = app.add_subcommand(
       "explore", "What less SRAM costs: compile and simulate a model within different budgets");
   CompileOptions& c = o.compile;
-  verb->add_option("MODEL", c.model, "Model: .pt2 (torch.export), .tflite, .onnx, or IR text (.ir)")
-      ->required();
-  verb->add_option("--axis", o.axis, "What the programs differ in: bytes of SRAM")
+  add_model(verb, c.model);
+  verb->add_option("--axis", o.axis, "What is varied between the programs: bytes of SRAM")
       ->check(CLI::IsMember({"sram"}))
       ->capture_default_str();
   verb->add_option("--points", o.points, "Compile so many programs")
       ->check(CLI::Range(2, 200))
       ->capture_default_str();
   add_target(verb, c.target, "Target, see `deuteron targets`");
-  verb->add_option("--recipe", c.recipe,
-                   "Backends, their options and constraints instead of the target's (.json, "
-                   "docs/recipes.md)");
-  CLI::Option* calibrate = verb->add_option(
-      "--calibrate", c.calibration,
-      "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
-  verb->add_option("--calibrate-random", c.random_samples,
-                   "Calibrate on this many samples of noise")
-      ->check(CLI::Range(1, 10000))
-      ->excludes(calibrate);
-  verb->add_option("--load-calibration", c.load_calibration,
-                   "Reuse ranges written by --save-calibration (.json)");
+  add_recipe(verb, c.recipe);
+  add_calibration(verb, c.calibration, c.random_samples, c.load_calibration);
   verb->add_option("--io", c.io, "Inputs and outputs of the programs, as for `deuteron compile`")
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();

@@ -57,6 +57,30 @@ void add_threads(CLI::App* verb, unsigned& threads) {
       ->capture_default_str();
 }
 
+void add_model(CLI::App* verb, std::string& model) {
+  verb->add_option("MODEL", model, "Model: .pt2 (torch.export), .tflite, .onnx, or IR text (.ir)")
+      ->required();
+}
+
+void add_recipe(CLI::App* verb, std::string& recipe) {
+  verb->add_option(
+      "--recipe", recipe,
+      "Backends, their options and constraints instead of the target's (.json, docs/recipes.md)");
+}
+
+CLI::Option* add_calibration(CLI::App* verb, std::string& data,
+                             std::optional<uint32_t>& random_samples, std::string& ranges) {
+  CLI::Option* calibrate = verb->add_option(
+      "--calibrate", data,
+      "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
+  verb->add_option("--calibrate-random", random_samples,
+                   "Calibrate on this many samples of noise; the accuracy will be poor")
+      ->check(CLI::Range(1, 10000))
+      ->excludes(calibrate);
+  return verb->add_option("--load-calibration", ranges,
+                          "Reuse ranges written by --save-calibration (.json)");
+}
+
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help) {
   return verb->add_option("--target", target, help)->capture_default_str();
 }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,15 @@ void note_unused_tensors(const std::vector<std::string>& files,
 void add_threads(CLI::App* verb, unsigned& threads);
 
 // --target, a name that `resolve_target` (host/commands/compile_options.h) looks up.
+// MODEL, the file that the verb compiles.
+void add_model(CLI::App* verb, std::string& model);
+// --recipe, a file that replaces the target's recipe.
+void add_recipe(CLI::App* verb, std::string& recipe);
+// --calibrate, --calibrate-random and --load-calibration, the sources of a float model's ranges.
+// Returns the last one.
+CLI::Option* add_calibration(CLI::App* verb, std::string& data,
+                             std::optional<uint32_t>& random_samples, std::string& ranges);
+
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help);
 
 }  // namespace dtr::tools
