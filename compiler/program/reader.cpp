@@ -12,6 +12,7 @@
 #include "device/npu/driver.h"
 #include "device/numerics/crc32.h"
 #include "device/pte/debug_map_generated.h"
+#include "device/pte/plan_access.h"
 #include "device/pte/program_generated.h"
 #include "device/pte/scalar_type.h"
 
@@ -326,10 +327,9 @@ std::vector<uint32_t> state_values(const pte::ExecutionPlan& plan) {
   std::set<uint32_t> states;
   const auto* instructions = plan.chains()->Get(0)->instructions();
   for (uint32_t i = 0; i < count(instructions); ++i) {
-    const pte::KernelCall* call = instructions->Get(i)->instr_args_as_KernelCall();
-    if (call == nullptr || count(call->args()) == 0) continue;
-    const pte::Operator& kernel = *plan.operators()->Get(static_cast<uint32_t>(call->op_index()));
-    const auto written = static_cast<uint32_t>(call->args()->Get(0));
+    const pte::Instruction& instruction = *instructions->Get(i);
+    if (!pte::is_in_place(plan, instruction)) continue;
+    const auto written = static_cast<uint32_t>(pte::arguments(instruction).Get(0));
     const pte::Tensor* tensor = plan.values()->Get(written)->val_as_Tensor();
     if (kernel.name()->string_view().ends_with('_') && tensor != nullptr &&
         tensor->allocation_info() != nullptr)

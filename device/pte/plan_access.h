@@ -51,4 +51,14 @@ inline const flatbuffers::Vector<int32_t>& arguments(const Instruction& instruct
   return list<int32_t>(instruction.instr_args(), KernelCall::VT_ARGS);
 }
 
+// True for a call of an in-place operator, such as aten::copy_ or aten::index_put_, which writes to
+// its first argument. The values that such calls write are the states of a program.
+inline bool is_in_place(const ExecutionPlan& plan, const Instruction& instruction) {
+  if (instruction.instr_args_type() != InstructionArguments::KernelCall ||
+      arguments(instruction).size() == 0)
+    return false;
+  const Operator& called = *plan.operators()->Get(callee(instruction));
+  return flatbuffers::GetStringView(called.name()).ends_with('_');
+}
+
 }  // namespace dtr::pte

@@ -14,19 +14,12 @@ const Instructions& instructions(const pte::ExecutionPlan& plan) {
   return pte::tables<pte::Instruction>(plan.chains()->Get(0), pte::Chain::VT_INSTRUCTIONS);
 }
 
-// An in-place operator, such as aten::copy_ and aten::index_put_: it writes to its first argument.
-bool is_in_place(const pte::ExecutionPlan& plan, const pte::Instruction& instruction) {
-  return instruction.instr_args_type() == pte::InstructionArguments::KernelCall &&
-         operator_name(plan, pte::callee(instruction)).name.ends_with('_') &&
-         pte::arguments(instruction).size() > 0;
-}
-
 }  // namespace
 
 bool Method::has_states() const {
   if (plan_ == nullptr) return false;
   for (const pte::Instruction* instruction : instructions(*plan_)) {
-    if (is_in_place(*plan_, *instruction)) return true;
+    if (pte::is_in_place(*plan_, *instruction)) return true;
   }
   return false;
 }
@@ -39,7 +32,7 @@ void Method::clear_states() {
   const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
   uint64_t cleared = 0;  // by number of the memory
   for (const pte::Instruction* instruction : instructions(*plan_)) {
-    if (!is_in_place(*plan_, *instruction)) continue;
+    if (!pte::is_in_place(*plan_, *instruction)) continue;
     const Value& value = values_[pte::arguments(*instruction).Get(0)];
     if (value.kind != ValueKind::kTensor) continue;
     const pte::AllocationDetails* at = stored(value).allocation_info();
