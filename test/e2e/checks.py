@@ -1,5 +1,28 @@
-"""What the end-to-end tests share: how a script ends that collected what went wrong."""
+"""What the end-to-end tests share: failures are collected, and end the script together."""
+import subprocess
 import sys
+import zipfile
+
+failures = []
+
+
+def run(*command, code=0, cwd=None):
+    """Runs a command and returns its output; another exit code than `code` is a failure."""
+    done = subprocess.run(
+        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd
+    )
+    if done.returncode != code:
+        failures.append(
+            f"{' '.join(map(str, command))}: exit code"
+            f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
+        )
+    return done.stdout + done.stderr
+
+
+def data_of(npz, name):
+    """The bytes of a stored array, without its header."""
+    npy = zipfile.ZipFile(npz).read(name)
+    return npy[10 + int.from_bytes(npy[8:10], "little") :]
 
 
 def finish(failures):

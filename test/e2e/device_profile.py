@@ -8,13 +8,12 @@ the option. Standard library only.
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import failures, finish, run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -32,19 +31,6 @@ PROFILER_FILES = (
     "device/runtime/ports/cortex_m/profile_log.h",
     "device/runtime/ports/cortex_m/profile_log.cpp",
 )
-failures = []
-
-
-def run(*command, code=0, cwd=None):
-    done = subprocess.run(
-        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd
-    )
-    if done.returncode != code:
-        failures.append(
-            f"{' '.join(map(str, command))}: exit code"
-            f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
-        )
-    return done.stdout + done.stderr
 
 
 def expect(what, found, expected):

@@ -4,35 +4,15 @@ what they are given wrongly is refused. Standard library only.
 
     examples.py DEUTERON RUN_MODEL_C RUN_MODEL_CPP
 """
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import data_of, failures, finish, run
 
 DIGITS = Path(__file__).resolve().parents[2] / "models/digits_cnn"
 INPUT_BYTES, OUTPUT_BYTES = 16 * 16 * 4, 10 * 4
-failures = []
-
-
-def run(*command, code=0):
-    done = subprocess.run(
-        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True
-    )
-    if done.returncode != code:
-        failures.append(
-            f"{' '.join(map(str, command))}: exit code"
-            f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
-        )
-    return done.stdout + done.stderr
-
-
-def data_of(npz, name):
-    """Bytes of a float array: what is behind the header."""
-    npy = zipfile.ZipFile(npz).read(name)
-    return npy[10 + int.from_bytes(npy[8:10], "little") :]
 
 
 def refused(example, program, inputs, outputs, words, code=1):

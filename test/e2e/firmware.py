@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import data_of, failures, finish, run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -26,19 +26,6 @@ FORBIDDEN = re.compile(
     r"\b(malloc|calloc|realloc|free|_sbrk|abort|__cxa_\w+|_Unwind_\w+|_Zn[aw]\w+|_Zd[al]P\w+)$"
 )
 MOST_STACK = 4096
-failures = []
-
-
-def run(*command, code=0, cwd=None):
-    done = subprocess.run(
-        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd
-    )
-    if done.returncode != code:
-        failures.append(
-            f"{' '.join(map(str, command))}: exit code"
-            f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
-        )
-    return done.stdout + done.stderr
 
 
 def same_on_qemu(deuteron, folder, model, data, target, board, samples=1, options=()):
@@ -138,12 +125,6 @@ def check_places(deuteron, folder, flash, sram):
         at = re.search(rf"^([0-9a-f]+) \w {name}$", symbols, re.MULTILINE)
         if not at or not begin <= int(at.group(1), 16) < end:
             failures.append(f"{name} lies at {at.group(1) if at else 'no place'}")
-
-
-def data_of(npz, name):
-    """Bytes of a stored array: what is behind the header."""
-    npy = zipfile.ZipFile(npz).read(name)
-    return npy[10 + int.from_bytes(npy[8:10], "little") :]
 
 
 def run_image(folder, image, *options, code=0):

@@ -74,14 +74,14 @@ def check_options(deuteron, folder, program, trace):
             [*loaded, "--save-calibration", folder / "again.json"],
         ),
         (2, "--load-calibration excludes --observer", [*loaded, "--observer", "min-max"]),
-        (1, "--calibrate-random has nothing to do", [*loaded, "--calibrate-random", 2]),
+        (1, "--calibrate-random has no effect", [*loaded, "--calibrate-random", 2]),
         (2, "--elide-constants requires --emit-ir", [*loaded, "--elide-constants"]),
         (2, "--converter-seconds requires --converter", [*loaded, "--converter-seconds", 3]),
         (2, "there is no pass fold_everything", [*loaded, "--print-after", "fold_everything"]),
         *(
             (
                 1,
-                f"error[option-needs-npu]: {option[0]} has nothing to do: `cortex-m33` has no NPU",
+                f"error[option-needs-npu]: {option[0]} has no effect: `cortex-m33` has no NPU",
                 ["compile", quantized, "-o", out, "--target", "cortex-m33", *option],
             )
             for option in (
@@ -106,10 +106,10 @@ def check_options(deuteron, folder, program, trace):
             "--compare-etrecord requires --compare",
             ["profile", program, "--compare-etrecord", program],
         ),
-        (1, "a record has nothing to do", ["profile", program, "--etrecord", folder / "none"]),
+        (1, "a record has no effect", ["profile", program, "--etrecord", folder / "none"]),
         (
             1,
-            "a record has nothing to do",
+            "a record has no effect",
             [
                 "profile",
                 trace,
@@ -123,18 +123,18 @@ def check_options(deuteron, folder, program, trace):
         ),
         (
             1,
-            "--tensors has nothing to do",
+            "--tensors has no effect",
             ["profile", trace, "--program", program, "--tensors", folder / "none"],
         ),
-        (2, "--depth has nothing to do without --by module", ["profile", program, "--depth", 1]),
+        (2, "--depth has no effect without --by module", ["profile", program, "--depth", 1]),
         (
             2,
-            "--sort has nothing to do with --by module",
+            "--sort has no effect with --by module",
             ["profile", program, "--by", "module", "--sort", "cycles"],
         ),
         (
             2,
-            "--sort has nothing to do with --compare",
+            "--sort has no effect with --compare",
             ["profile", program, "--compare", program, "--sort", "program"],
         ),
         *(
@@ -152,7 +152,7 @@ def check_options(deuteron, folder, program, trace):
         ),
         (
             1,
-            "neither side is a program: --tensors has nothing to do",
+            "neither side is a program: --tensors has no effect",
             ["compare", TEST, TEST, "--tensors", folder / "none"],
         ),
     ):
@@ -174,7 +174,7 @@ def check_options(deuteron, folder, program, trace):
         ],
         0,
     )
-    note = "note: --tensors has nothing to do: all constants are in the program"
+    note = "note: --tensors has no effect: all constants are in the program"
     for verb in (
         ["run", program, "--input", TEST, "--samples", 1],
         ["eval", program, "--data", TEST],

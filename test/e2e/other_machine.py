@@ -9,42 +9,24 @@ Standard library only.
 import json
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import zipfile
 import zlib
 from pathlib import Path
 
+from checks import data_of, failures, finish, run
+
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS, TINY = ROOT / "models/digits_cnn", ROOT / "models/mlperf_tiny"
 OWN, FIRST = "test-4x4", "imxrt700cm"
 CLOCK, CPU_CLOCK, SRAM, LANES = 150_000_000, 75_000_000, 256 << 10, 4
 SAMPLES = 8
-failures = []
-
-
-def run(*command, code=0):
-    done = subprocess.run(
-        list(map(str, command)), text=True, stdin=subprocess.DEVNULL, capture_output=True
-    )
-    if done.returncode != code:
-        failures.append(
-            f"{' '.join(map(str, command))}: exit code"
-            f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
-        )
-    return done.stdout + done.stderr
 
 
 def expect(what, holds, seen=""):
     if not holds:
         failures.append(f"{what}: {seen}")
-
-
-def array(npz, name):
-    """The bytes of a stored array, without its header."""
-    npy = zipfile.ZipFile(npz).read(name)
-    return npy[10 + int.from_bytes(npy[8:10], "little") :]
 
 
 def write_samples(path, data, shape):
@@ -80,13 +62,13 @@ def check_tflite(deuteron, folder, name, shape):
         TINY / f"{name}_int8.npz",
         folder / "samples.npy",
     )
-    expected = array(vectors, "output_0.npy")
-    write_samples(data, array(vectors, "input_0.npy"), shape)
+    expected = data_of(vectors, "output_0.npy")
+    write_samples(data, data_of(vectors, "input_0.npy"), shape)
     figures = {}
     for target in (FIRST, OWN):
         program, figures[target] = compiled(deuteron, folder, model, target)
         text = run(deuteron, "run", program, "--input", data, "--output", folder / "out.npz")
-        made = array(folder / "out.npz", "output_0.npy")
+        made = data_of(folder / "out.npz", "output_0.npy")
         expect(
             f"{name} on {target} is not what LiteRT computes",
             made and made == expected[: len(made)],
@@ -404,9 +386,8 @@ def main():
         check_too_large(deuteron, folder)
         check_unknown(deuteron, folder, program)
         check_no_manifest(deuteron, folder, program, report)
-    print("\n".join(failures))
-    return 1 if failures else 0
+    finish(failures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
