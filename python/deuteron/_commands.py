@@ -14,6 +14,7 @@ from ._data import (
     Path,
     Row,
     along_samples,
+    arrays_of,
     from_row,
     is_path,
     loader_of,
@@ -26,7 +27,7 @@ from ._errors import fail
 from ._model import NO_SOURCE, model_source, program_source
 from ._program import Program
 from ._progress import Progress
-from ._results import Profile, RunResult, Verification, check_choice
+from ._results import Profile, RunResult, Verification, at_least, check_choice
 
 __all__ = [
     "Comparison",
@@ -37,6 +38,7 @@ __all__ = [
     "convert",
     "eval",
     "explain",
+    "explore",
     "firmware",
     "inspect",
     "load",
@@ -146,7 +148,7 @@ def compile(
         calibration = calibrate
     options: dict[str, Any] = {
         "target": target,
-        "converter_seconds": _at_least("converter_seconds", converter_seconds, 1),
+        "converter_seconds": at_least("converter_seconds", converter_seconds, 1),
         "observer": observer,
         "io": io,
         "check": bool(check),
@@ -160,7 +162,7 @@ def compile(
         "elide_constants": bool(elide_constants),
         "verbose": bool(verbose),
         "time_passes": bool(time_passes),
-        "threads": _at_least("threads", threads, 0),
+        "threads": at_least("threads", threads, 0),
     }
     paths: dict[str, Path | None] = {
         "output": output,
@@ -195,7 +197,7 @@ def compile(
                 "calibrate_random has nothing to do beside calibration",
                 "give one of them",
             )
-        options["calibrate_random"] = _at_least("calibrate_random", calibrate_random, 1)
+        options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1)
     loader, name = _samples(calibration)
     if loader is None and name:
         options["calibration"] = name
@@ -241,14 +243,14 @@ def explore(
     if load_calibration is not None:
         options["load_calibration"] = path_of(load_calibration)
     if calibrate_random is not None:
-        options["calibrate_random"] = _at_least("calibrate_random", calibrate_random, 1)
+        options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1)
     loader, name = _samples(calibration)
     if loader is None and name:
         options["calibration"] = name
     source = model_source(model)
     with Progress("calibrate", progress) as shown:
         _, document, drawing, page = _deuteron.explore(
-            source, options, _at_least("points", points, 2), loader, "calibration", shown
+            source, options, at_least("points", points, 2), loader, "calibration", shown
         )
     for path, content in ((json, document), (svg, drawing), (html, page)):
         if path is not None:
@@ -320,13 +322,7 @@ def eval(
     ``same_class`` (shares from 0 to 1), ``sqnr_db`` (dB) and the cost of one inference:
     ``npu_total_cycles``, ``cpu_cycles`` (estimated), ``total_cycles`` and ``milliseconds``.
     """
-    loaded = _program(program, tensors)
-    source = NO_SOURCE if against is None else model_source(against)
-    rows, name = _arrays(data)
-    with Progress("eval", progress) as shown:
-        _, document = _deuteron.eval(
-            loaded._handle, rows, name, labels, source, _at_least("threads", threads, 0), shown
-        )
+    document = _program(program, tensors)._evaluated(data, labels, against, threads, progress)
     if json is not None:
         _deuteron.write(path_of(json), document.encode())
     figures: dict[str, Any] = parsed(document)
@@ -402,13 +398,13 @@ def compare(
         "min_sqnr": min_sqnr,
         "min_argmax": min_argmax,
     }
-    rows, name = (None, "") if data is None else _arrays(data)
+    rows, name = (None, "") if data is None else arrays_of(data)
     text, document = _deuteron.compare(
         _side(a, "a"),
         _side(b, "b"),
         rows,
         name,
-        _at_least("samples", samples, 0),
+        at_least("samples", samples, 0),
         {rule: float(value) for rule, value in rules.items() if value is not None},
     )
     if json is not None:
@@ -467,7 +463,7 @@ def qat_prepare(
     loader, name = _samples(calibration)
     prepared = QatPrepared(
         *_deuteron.qat_prepare(
-            model_source(model), target, loader, name, _at_least("threads", threads, 0)
+            model_source(model), target, loader, name, at_least("threads", threads, 0)
         )
     )
     if output is not None:
@@ -604,15 +600,6 @@ def _samples(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | No
     return loader_of(data), "calibration"
 
 
-def _arrays(data: Any) -> tuple[list[Row] | None, str]:
-    """Arrays by name, or the path of a file."""
-    if is_path(data):
-        return None, path_of(data)
-    if not isinstance(data, Mapping):
-        return [to_row("input", data)], "data"
-    return [to_row(str(name), value) for name, value in data.items()], "data"
-
-
 def _side(value: Any, name: str) -> tuple[str, Any, list[Row] | None, Any]:
     """What is compared: a file, bytes, or arrays."""
     if isinstance(value, Program):
@@ -635,15 +622,6 @@ def _read_arrays(path: str, program: Program) -> dict[str, Any]:
 
 def _names(value: Sequence[str] | str) -> list[str]:
     return [value] if isinstance(value, str) else [str(each) for each in value]
-
-
-def _at_least(argument: str, value: int, least: int) -> int:
-    import operator
-
-    number = operator.index(value)
-    if number < least or number > 2**31 - 1:
-        raise fail("python-argument", f"{argument} is {number}", f"give {least} or more")
-    return number
 
 
 def _out(text: str) -> None:

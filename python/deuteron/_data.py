@@ -225,6 +225,15 @@ def to_rows(data: Data, inputs: list[Input]) -> list[Row]:
     )
 
 
+def arrays_of(data: Any) -> tuple[list[Row] | None, str]:
+    """Arrays with a name for messages, or None and the path of a file that holds them."""
+    if is_path(data):
+        return None, path_of(data)
+    if not isinstance(data, Mapping):
+        return [to_row("input", data)], "data"
+    return [to_row(str(name), value) for name, value in data.items()], "data"
+
+
 def loader_of(data: Data) -> Callable[[list[Input]], list[Row]]:
     """What the library calls once it knows the inputs of the model."""
     return lambda inputs: to_rows(data, inputs)

@@ -12,6 +12,7 @@ from ._data import (
     Input,
     Path,
     Row,
+    arrays_of,
     from_row,
     is_array,
     is_path,
@@ -31,6 +32,7 @@ from ._results import (
     Profile,
     RunResult,
     Verification,
+    at_least,
     check_choice,
     framed,
 )
@@ -252,11 +254,7 @@ class Program:
         progress: bool | None = None,
     ) -> dict[str, Any]:
         """Accuracy over labelled data: see deuteron.eval."""
-        from ._commands import eval as evaluate
-
-        return evaluate(
-            self, data, labels=labels, against=against, threads=threads, progress=progress
-        )
+        return dict(parsed(self._evaluated(data, labels, against, threads, progress)))
 
     # ---- writing
 
@@ -316,6 +314,18 @@ class Program:
         if self._inputs is None:
             self._inputs = self._handle.inputs()
         return self._inputs
+
+    def _evaluated(
+        self, data: Any, labels: str, against: Any, threads: int, progress: bool | None
+    ) -> str:
+        """The figures of ``eval`` as a JSON document."""
+        source = NO_SOURCE if against is None else model_source(against)
+        rows, name = arrays_of(data)
+        with Progress("eval", progress) as shown:
+            _, document = _deuteron.eval(
+                self._handle, rows, name, labels, source, at_least("threads", threads, 0), shown
+            )
+        return document
 
     def _rows(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Row]:
         signature = self._signature()

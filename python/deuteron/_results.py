@@ -254,6 +254,15 @@ def check_choice(argument: str, value: str, choices: tuple[str, ...]) -> None:
         )
 
 
+def at_least(argument: str, value: int, least: int) -> int:
+    import operator
+
+    number = operator.index(value)
+    if number < least or number > 2**31 - 1:
+        raise fail("python-argument", f"{argument} is {number}", f"give {least} or more")
+    return number
+
+
 def _written(text: str, path: Path | None) -> str:
     if path is not None:
         _written_bytes(text.encode(), path)
