@@ -20,8 +20,8 @@ size_t groups_of(const Op& layer) {
   return static_cast<size_t>(layer.attributes.get_or<int64_t>("groups", 1));
 }
 
-// Where dimension `axis` of shape `to` lies in `from`, another view of the same elements; nullopt
-// if it is not whole there.
+// The dimension of `from` that equals dimension `axis` of `to`, another view of the same elements;
+// nullopt if none does.
 std::optional<size_t> axis_through_view(const Shape& from, const Shape& to, size_t axis) {
   int64_t before = 1, reached = 1;
   for (size_t i = 0; i < axis; ++i) before *= to[i];

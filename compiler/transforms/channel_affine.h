@@ -51,7 +51,7 @@ tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value,
 
 // True for convolutions and linear layers.
 bool is_layer(const Op& op);
-// The dimension of its operand or result that its channels lie along.
+// The dimension of the channels in `value`, the layer's operand or result.
 size_t channel_axis(const Graph& graph, const Op& layer, ValueId value);
 
 // True if offsets of the operand's channels can be folded into the layer's bias: it does not pad,

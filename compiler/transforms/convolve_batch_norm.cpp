@@ -7,7 +7,7 @@
 //
 // A quantized model needs the norm between a dequantize and a quantize; the weights are int8 then,
 // with a code of ±127 per channel, so that fold_quantization makes it one quantized op. Ops that
-// move or clamp elements may stand before the quantize. Elsewhere the norm stays float.
+// move or clamp elements may be before the quantize. Elsewhere the norm stays float.
 #include <algorithm>
 #include <cmath>
 
@@ -135,7 +135,7 @@ class Pass : public GraphPass {
 
 constinit const PassDef kConvolveBatchNorm{
     .name = "convolve_batch_norm",
-    .summary = "turn a batch_norm that stands alone into a depthwise convolution",
+    .summary = "turn a batch_norm that no layer absorbs into a depthwise convolution",
     .exactness = Exactness::kFloatRounding,
     .keeps_sources = true,
     .run = run_pass<Pass>};

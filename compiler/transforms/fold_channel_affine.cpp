@@ -6,7 +6,7 @@
 //
 // A factor of one, but for the rounding of float, leaves the codes and scales of the weights as
 // they were trained. The layer has no fused activation, the values between have no other user, and
-// the factors lie along the layer's output channels.
+// the factors vary along the layer's output channels.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Replaces ops on constants by their result, evaluated in double and rounded once, whatever their
 // dtype. Quantize and dequantize of constants stay: they are what `fold_quantization` reads.
 // Results that are much larger than what they are made of (a pad, a broadcast) stay ops, because
-// constants cost flash; what is computed of them is folded.
+// constants cost flash; ops on such results are folded.
 #include "compiler/ops/constant_folding.h"
 #include "compiler/transforms/edit.h"
 

@@ -421,7 +421,7 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kFoldQuantization{
     .name = "fold_quantization",
-    .summary = "dequantize → op → quantize becomes the op on quantized types",
+    .summary = "turn dequantize → op → quantize into the op on quantized types",
     .exactness = Exactness::kQuantization,
     .run = run_pass<Pass>};
 

@@ -2,9 +2,9 @@
 // convolution or linear beside them: mm + add becomes a linear with bias, the 1 / √d of attention
 // goes into the projection before it, x / 255 into the first layer.
 //
-// A constant with one value per channel must lie along the channels of the layer's result, or, if
-// it changes the layer's operand, along those of the operand. A single value may lie anywhere, and
-// a factor may also pass through an operand of a matmul. The layer must meet fold_batch_norm's
+// A constant with one value per channel must vary along the channels of the layer's result, or, if
+// it changes the layer's operand, along those of the operand. A single value may be anywhere, and a
+// factor may also pass through an operand of a matmul. The layer must meet fold_batch_norm's
 // conditions.
 #include <fmt/format.h>
 

@@ -83,9 +83,10 @@ class Pass : public EachOpPass<Pass> {
 
 }  // namespace
 
-constinit const PassDef kFoldStrides{.name = "fold_strides",
-                                     .summary = "steps before a 1x1 convolution become its stride",
-                                     .exactness = Exactness::kExact,
-                                     .run = run_pass<Pass>};
+constinit const PassDef kFoldStrides{
+    .name = "fold_strides",
+    .summary = "fold steps before a 1x1 convolution into its stride",
+    .exactness = Exactness::kExact,
+    .run = run_pass<Pass>};
 
 }  // namespace dtr::passes

@@ -1,7 +1,7 @@
-// Turns a softmax of scores plus a constant mask into a softmax with a mask of the scores that take
-// part. The constant excludes a score with −inf, or with −100 or less, as attention masks do. The
+// Turns a softmax of scores plus a constant mask into a softmax whose mask operand selects scores.
+// The constant excludes a score with −inf, or with −100 or less, as attention masks do. The
 // rest of the constant is still added; factors of 0 of excluded scores are removed. The range of
-// the scores, and so their step in int8, is then that of the scores that count. Views may stand
+// the scores, and so their step in int8, is then that of the selected scores. Views may be
 // between. The softmax stays if a row would be left without a score.
 //
 // A computed mask is handled as well: a `where` that puts such a number into the scores, or a sum
@@ -227,7 +227,7 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kMaskSoftmax{
     .name = "mask_softmax",
-    .summary = "scores that a constant excludes from a softmax take no part in it",
+    .summary = "mask the scores that a constant excludes from a softmax",
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<Pass>};
 

@@ -1,6 +1,6 @@
 // Keeps one of several ops that compute the same value: same kind, operands, attributes and result
-// types. Constants are the same operand if their content and type are the same. The layout counts
-// as well: a copy in another order is another value.
+// types. Constants are the same operand if their content and type are the same. Layouts
+// must be equal too, because a conversion to another layout computes the same elements.
 #include <unordered_map>
 
 #include "compiler/ir/printer.h"

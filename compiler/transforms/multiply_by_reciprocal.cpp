@@ -42,7 +42,7 @@ Result<size_t> run(Module& module, Graph& graph, Remarks&) {
 
 constinit const PassDef kMultiplyByReciprocal{
     .name = "multiply_by_reciprocal",
-    .summary = "division by a constant tensor becomes multiplication by its reciprocal",
+    .summary = "turn division by a constant tensor into multiplication by its reciprocal",
     .exactness = Exactness::kFloatRounding,
     .keeps_sources = true,
     .run = run};

@@ -95,7 +95,7 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kPermuteWeights{
     .name = "permute_weights",
-    .summary = "a permute before a flattened linear goes into its weight",
+    .summary = "fold a permute before a flattened linear into its weight",
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<Pass>};
 

@@ -12,7 +12,7 @@ namespace {
 // anything.
 // clang-format off
 constexpr const PassDef* kFloatPasses[] = {
-    &passes::kRemoveDeadCode,             // First: no pass below looks at what nobody reads.
+    &passes::kRemoveDeadCode,             // First: passes below see live ops only.
     &passes::kRemoveIdentities,           // No-ops would hide patterns of the passes below.
     &passes::kSimplifySlices,             // So would slices of slices and of concatenations.
     &passes::kFoldConstants,              // Passes below read weights; the graph may compute them.
@@ -33,14 +33,14 @@ constexpr const PassDef* kFloatPasses[] = {
 };
 
 constexpr const PassDef* kQuantizedPasses[] = {
-    &passes::kRemoveDeadCode,             // First: no pass below looks at what nobody reads.
+    &passes::kRemoveDeadCode,             // First: passes below see live ops only.
     &passes::kFoldConstants,              // Weights that the graph quantizes become int8 constants.
     &passes::kMergeCommonSubexpressions,  // A value quantized twice would keep its op float.
     &passes::kFoldChannelAffine,          // Before folding: factors of channels are float.
     &passes::kConvolveBatchNorm,          // Before folding makes the convolution int8.
     &passes::kQuantizeBetween,            // Before folding, which needs both sides int8.
     &passes::kFoldQuantization,           // Passes below see quantized ops, no conversions between.
-    &passes::kRemoveDeadCode,             // Folding leaves dequantizes that nobody reads.
+    &passes::kRemoveDeadCode,             // Folding leaves dequantizes without readers.
     &passes::kRemoveIdentities,           // From here on as in the float pipeline.
     &passes::kSimplifySlices,
     &passes::kFoldConstants,
@@ -54,12 +54,12 @@ constexpr const PassDef* kQuantizedPasses[] = {
 
 constexpr const PassDef* kInterfacePasses[] = {
     &passes::kRemoveIoQuantization,  // Inputs and outputs take the int8 type next to them.
-    &passes::kRemoveDeadCode,        // Nobody reads these conversions any more.
+    &passes::kRemoveDeadCode,        // These conversions have no readers any more.
 };
 
 constexpr const PassDef* kStatePasses[] = {
     &passes::kQuantizeStates,  // States take the int8 type of their next values.
-    &passes::kRemoveDeadCode,  // Nobody reads these conversions any more.
+    &passes::kRemoveDeadCode,  // These conversions have no readers any more.
 };
 // clang-format on
 

@@ -2,8 +2,8 @@
 // in the same quantization: the state takes the quantized type, and the dequantize behind it and
 // the quantize before its readers go.
 //
-// A state stays float if nobody reads it in the quantization of its next value, or if that has a
-// scale for each channel. Float readers of a state that becomes int8 dequantize it.
+// A state stays float if no op reads it in the quantization of its next value, or if that value is
+// quantized per channel. Float readers of a state that becomes int8 dequantize it.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
@@ -94,7 +94,7 @@ class QuantizeStates : public GraphPass {
 
 constinit const PassDef kQuantizeStates{
     .name = "quantize_states",
-    .summary = "a state whose next value is int8, and which is read as that, is kept as int8",
+    .summary = "keep a state as int8 if its next value is int8 and ops read it as such",
     .exactness = Exactness::kExact,
     .run = run_pass<QuantizeStates>};
 

@@ -207,7 +207,7 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kRecognizeNormalizations{
     .name = "recognize_normalizations",
-    .summary = "layer and RMS normalizations that are written step by step",
+    .summary = "replace layer and RMS normalizations that are computed step by step",
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<Pass>};
 

@@ -22,7 +22,7 @@ Result<size_t> run(Module&, Graph& graph, Remarks&) {
 }  // namespace
 
 constinit const PassDef kRemoveDeadCode{.name = "remove_dead_code",
-                                        .summary = "erase ops whose results nobody uses",
+                                        .summary = "erase ops whose results have no user",
                                         .exactness = Exactness::kExact,
                                         .keeps_sources = true,
                                         .run = run};

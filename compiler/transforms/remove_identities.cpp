@@ -32,13 +32,13 @@ class Pass : public EachOpPass<Pass> {
   ValueId identity_of(OpId id) const {
     const Op& op = graph_.op(id);
     if (op.operands.empty() || op.results.size() != 1) return {};
-    if (const auto neutral = neutral_element(op)) return beside_neutral(op, *neutral);
+    if (const auto neutral = neutral_element(op)) return operand_beside_neutral(op, *neutral);
     const ValueId x = op.operands[0];
     return x.valid() && same_type(op, x) && keeps_elements(op) ? x : ValueId{};
   }
 
-  // Another quantization or shape is something that the op does; another layout only where it was
-  // asked for.
+  // A change of quantization or shape is an effect of any op; a change of layout is one only of
+  // _to_dim_order_copy.
   bool same_type(const Op& op, ValueId x) const {
     const ValueId y = op.results[0];
     return same_type_and_quantization(graph_, x, y) &&
@@ -79,7 +79,7 @@ class Pass : public EachOpPass<Pass> {
 
   // The operand that is not the neutral element, which must be the second one of a difference or
   // quotient, and unscaled.
-  ValueId beside_neutral(const Op& op, double neutral) const {
+  ValueId operand_beside_neutral(const Op& op, double neutral) const {
     if (op.attributes.find("activation") != nullptr) return {};
     const bool commutes =
         (op.def == &ops::kAddTensor && op.attributes.get_or("alpha", 1.0) == 1.0) ||
@@ -168,7 +168,7 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kRemoveIdentities{
     .name = "remove_identities",
-    .summary = "remove ops that give back their operand; join views, permutes and clamps",
+    .summary = "remove ops that return their operand; join views, permutes and clamps",
     .exactness = Exactness::kExact,
     .run = run_pass<Pass>};
 

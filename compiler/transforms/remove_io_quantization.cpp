@@ -59,7 +59,7 @@ Result<size_t> run(Module&, Graph& graph, Remarks& remarks) {
 
 constinit const PassDef kRemoveIoQuantization{
     .name = "remove_io_quantization",
-    .summary = "quantize at inputs and dequantize at outputs go: the program takes and gives int8",
+    .summary = "remove quantize at inputs and dequantize at outputs, which become int8",
     .exactness = Exactness::kExact,
     .run = run};
 

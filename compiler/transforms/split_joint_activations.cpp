@@ -68,7 +68,7 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kSplitJointActivations{
     .name = "split_joint_activations",
-    .summary = "an activation of a concatenation goes to the layers that make its operands",
+    .summary = "move an activation of a concatenation into the layers that make its operands",
     .exactness = Exactness::kExact,
     .run = run_pass<Pass>};
 
