@@ -19,7 +19,7 @@ std::string flash_text(const TargetDescription& target) {
   return target.memory.flash_bytes == 0 ? "outside"
                                         : fmt::format("{} KiB", target.memory.flash_bytes / 1024);
 }
-// What stands behind a time of the NPU, if published runs resemble the program.
+// The error of a time of the NPU, if published runs resemble the program.
 std::string error_text(const TargetDescription& target) {
   if (!has_npu(target)) return "by kernel";
   if (target.published.empty()) return "unknown";

@@ -1,6 +1,6 @@
 // A verb of the command is one file, tools/NAME.cpp, and one line in verbs.inc. The file has a
 // struct with the verb's options, a function that registers them with CLI11, and one that runs.
-// What a user asked to see goes to standard output, everything else to standard error.
+// The output of a verb goes to standard output, messages and progress to standard error.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -74,14 +74,14 @@ CLI::Validator number(double low, double high, const std::string& description);
 
 // --tensors, which may be repeated.
 void add_tensor_files(CLI::App* verb, std::vector<std::string>& files);
-// Says so where tensor files were given and none of the programs has constants outside.
+// Prints a note if tensor files were given and none of the programs has constants outside of its
+// file.
 void note_unused_tensors(const std::vector<std::string>& files,
                          std::initializer_list<const PteFile*> programs);
 
 // --threads, of verbs that run the samples of a data set beside each other; 0: all of the machine.
 void add_threads(CLI::App* verb, unsigned& threads);
 
-// --target, a name that `resolve_target` (host/commands/compile_options.h) looks up.
 // MODEL, the file that the verb compiles.
 void add_model(CLI::App* verb, std::string& model);
 // --recipe, a file that replaces the target's recipe.
@@ -91,6 +91,7 @@ void add_recipe(CLI::App* verb, std::string& recipe);
 CLI::Option* add_calibration(CLI::App* verb, std::string& data,
                              std::optional<uint32_t>& random_samples, std::string& ranges);
 
+// --target, a name that `resolve_target` (host/commands/compile_options.h) looks up.
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help);
 
 }  // namespace dtr::tools

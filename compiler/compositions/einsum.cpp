@@ -86,7 +86,7 @@ Result<Labelled> without_repetition(GraphBuilder& builder, Labelled x) {
   return x;
 }
 
-// Sums over the letters that nobody else has.
+// Sums over the letters that neither another operand nor the result has.
 Result<Labelled> summed(GraphBuilder& builder, Labelled x, const std::string& needed) {
   Ints dims;
   std::string left;

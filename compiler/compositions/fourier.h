@@ -6,7 +6,7 @@
 
 namespace dtr::compositions {
 
-// What a transform takes or gives along its dimension.
+// The elements of an operand or result along the transformed dimension.
 enum class Signal : uint8_t {
   kReal,     // `points` numbers
   kComplex,  // `points` complex numbers
@@ -20,9 +20,9 @@ struct Fourier {
   double factor = 1;     // of the result
 };
 
-// Along `dim`, counted without the dimension of the parts. The dimension is cut off or filled up
-// with zeros to what `from` takes. Errors: those of GraphBuilder::emit; a matrix of more than 16
-// million elements.
+// Transforms along `dim`, counted without the dimension of real and imaginary parts. The operand is
+// cut off or padded with zeros to the length that `from` and `points` give. Errors: those of
+// GraphBuilder::emit; a matrix of more than 16 million elements.
 Result<ValueId> fourier(GraphBuilder& builder, ValueId x, int64_t dim, const Fourier& of);
 
 // The spectra (…, frequencies, frames, 2) of windows of (…, samples), `hop` samples apart, each

@@ -41,14 +41,14 @@ Result<ValueId> flat_places(GraphBuilder& builder, const Shape& shape, int64_t d
   return place;
 }
 
-// A tensor as a table whose rows the indices of some of its dimensions name.
+// A tensor as a table: the indices of some of its dimensions select rows.
 struct Table {
   Ints dims, others;  // that are indexed, that are not
   Ints order;         // dims, then others
   ValueId place;      // a row for each element of the broadcast indices
   int64_t rows = 1;
   Shape shape;  // rows, then the extents of the others
-  // Where the dimensions of the places stand among the others.
+  // The number of other dimensions before the indexed one in the result.
   int64_t front = 0;
 };
 
@@ -174,7 +174,7 @@ Result<ValueId> masked_scatter(GraphBuilder& builder, ValueId x, ValueId mask, V
   DTR_ASSIGN(const ValueId seen, builder.emit("aten.cumsum", {flat}, {{"dim", int64_t{0}}}));
   DTR_ASSIGN(const ValueId one, builder.constant(DType::kInt64, {}, 1, "one"));
   DTR_ASSIGN(ValueId place, builder.emit("aten.sub.Tensor", {seen, one}));
-  // Where nothing is taken the place may be outside.
+  // Where the mask is false, the place may be outside of the values.
   DTR_ASSIGN(place, builder.emit("aten.clamp", {place},
                                  {{"min", 0.0}, {"max", static_cast<double>(count - 1)}}));
   DTR_ASSIGN(const ValueId list, builder.view(values, {count}));
@@ -211,8 +211,8 @@ Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t di
   std::vector<double> all(static_cast<size_t>(extent));
   std::iota(all.begin(), all.end(), 0);
   DTR_ASSIGN(const ValueId places, builder.constant(DType::kInt64, all, along));
-  // What is taken becomes less, or more, than all: by one, because infinity has no range that a
-  // quantizer could observe.
+  // An element that was taken is replaced by the least (or greatest) of all minus (plus) one. Not
+  // by an infinity: a quantizer could not observe its range.
   DTR_ASSIGN(ValueId beyond, builder.emit(greatest ? "aten.amin" : "aten.amax", {x},
                                           {{"dim", Ints{dim}}, {"keepdim", true}}));
   DTR_ASSIGN(const ValueId one, builder.constant(of.dtype, {}, greatest ? -1 : 1, "one"));

@@ -1,13 +1,13 @@
-// Elements that tensors of indices name: as rows of a table, whose number is computed from the
-// indices.
+// Reads and writes elements by tensors of indices: the tensor becomes a table of rows, whose
+// numbers are computed from the indices.
 #pragma once
 
 #include "compiler/ir/builder.h"
 
 namespace dtr::compositions {
 
-// Indices of which negative ones count from the end of an extent, counted from the front: chosen
-// while the program runs, unless they are known. Errors: those of GraphBuilder::emit.
+// Adds `extent` to negative indices, which count from the end: while the program runs, unless the
+// indices are constant. Errors: those of GraphBuilder::emit.
 Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent);
 
 // result[i][j] = x[index[i][j]][j] along dimension 0, and so on: PyTorch's gather. Indices count
@@ -31,7 +31,7 @@ Result<ValueId> put_by_tensors(GraphBuilder& builder, ValueId x,
 // x, with the next of the values in order where the mask, of the same shape, is true. Errors: the
 // same.
 Result<ValueId> masked_scatter(GraphBuilder& builder, ValueId x, ValueId mask, ValueId values);
-// The elements of x, in the order in which they lie in a contiguous tensor, at these places.
+// The elements of x at these places, which number the elements in row-major order, in `shape`.
 // Errors: the same.
 Result<ValueId> take(GraphBuilder& builder, ValueId x, const std::vector<double>& places,
                      const Shape& shape);

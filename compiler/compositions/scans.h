@@ -1,4 +1,4 @@
-// Operators along a dimension whose element depends on all before it.
+// Operators along a dimension, each of whose results depends on all elements before it.
 #pragma once
 
 #include <functional>

@@ -122,7 +122,7 @@ Result<ValueId> convolution3d(GraphBuilder& builder, ValueId x, const Convolutio
     return builder.unsupported(fmt::format("a weight of {} for {}, in {} groups", to_string(weight),
                                            to_string(shape), groups));
   const int64_t out = (shape[2] - span) / of.stride[0] + 1;
-  // (N, groups, channels, D, H · W): the planes of the kernel's depth stand behind the groups.
+  // (N, groups, channels, D, H · W): the planes of the kernel's depth come after the groups.
   DTR_ASSIGN(x, builder.view(x, {shape[0], groups, per_group, shape[2], shape[3] * shape[4]}));
   std::vector<ValueId> planes;
   for (int64_t k = 0; k < depth; ++k) {

@@ -1,4 +1,4 @@
-// Runs a graph with states as a stream: each run begins with the states that the one before left.
+// Runs a graph with states as a stream: each run begins with the states that the run before left.
 #pragma once
 
 #include <memory>

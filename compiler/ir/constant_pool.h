@@ -63,7 +63,7 @@ class ConstantPool {
 
 // 64-bit content hash, stable across machines and runs; not cryptographic.
 uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed = 0);
-// The same of a file with parts elsewhere, which lie within it: that of the file in one piece.
+// The same of a file with detached parts: the hash of the file in one piece.
 uint64_t content_hash(std::span<const std::byte> bytes, std::span<const DetachedBytes> detached);
 
 }  // namespace dtr

@@ -1,5 +1,5 @@
-// aten.argmax and aten.argmin: where along `dim` (in the flattened operand without it) the greatest
-// or smallest value stands, the first of equals; NaN is more extreme than everything, as in
+// aten.argmax and aten.argmin: the index along `dim` (in the flattened operand without it) of the
+// greatest or smallest value, the first of equals; NaN is more extreme than everything, as in
 // PyTorch. Quantized values compare as their codes do. The index is int64, or int32 where
 // `as_int32` is set, as in TFLite's ARG_MAX.
 #include "compiler/ops/argmax.h"

@@ -29,7 +29,7 @@ void with_reals(const TensorView& tensor, F f) {
   f(tensor.values<double>());
 }
 
-// The tensors say in which precision floats are evaluated.
+// The dtypes of the tensors decide the precision in which floats are evaluated.
 void evaluate(const OpView&, std::span<const TensorView> operands,
               std::span<const TensorView> results) {
   const bool from_float = is_float(operands[0].dtype), to_float = is_float(results[0].dtype);

@@ -70,7 +70,7 @@ Result<void> fall_back_to_float(Module& module, Graph& graph, OpId id) {
     }
     spec.operands.push_back(real);
   }
-  // In float a requantize is nothing: dequantize and quantize do what it does.
+  // A requantize needs no float op: the dequantize and quantize around it compute the same.
   std::vector<ValueId> real_results = spec.operands;
   if (op.def != &ops::kRequantize) {
     DTR_ASSIGN(const OpId in_float, rewriter.insert(id, std::move(spec)));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kBytesPerCycle = 8;
 
-// Which ops may share a unit, and the levels that an op may take.
+// Which ops may share a partition, and the levels that an op may take.
 class Levels {
  public:
   Levels(const Graph& graph, const Placement& placement, const Recipe& recipe)
@@ -130,8 +130,8 @@ class LevelCut {
       cut_.add_edge(node(low, k), node(high, k), bytes);
   }
 
-  // A value is kept from the unit that makes it, or from the first that reads what comes from
-  // elsewhere, to the last that reads it.
+  // A value is kept from the partition that computes it (from its first reader if no delegate
+  // computes it) to its last reader.
   void add_value(ValueId id, OpId from) {
     std::vector<OpId> readers;
     for (const Use& use : graph_.value(id).uses)
@@ -189,8 +189,8 @@ void find_borders(const Graph& graph, std::vector<Partition>& partitions,
   }
 }
 
-// The ops of a unit so that an op stands close behind those it reads from; `ops` are in program
-// order.
+// The ops of a partition, each as close as possible behind the ops that it reads from; `ops` are in
+// program order.
 std::vector<OpId> depth_first(const Graph& graph, const std::vector<OpId>& ops) {
   std::vector<uint8_t> left(graph.op_slots(), 0);  // in the unit, and not placed yet
   for (const OpId op : ops) left[op.index] = 1;
@@ -222,7 +222,7 @@ std::vector<OpId> depth_first(const Graph& graph, const std::vector<OpId>& ops) 
   return order;
 }
 
-// Inputs and outputs of a unit that grows op by op.
+// Inputs and outputs of a partition that grows op by op.
 class Borders {
  public:
   explicit Borders(const Graph& graph) : graph_(graph) {}
@@ -252,9 +252,8 @@ class Borders {
   size_t outputs_ = 0;
 };
 
-// Cuts the ops of a unit, in program order, where a call would have more operands than its delegate
-// takes. Each piece is as long as it can be; they stand in an order in which each comes after those
-// it reads from.
+// Cuts the ops of a partition, in program order, where a call would have more operands than its
+// delegate takes. Each piece is as long as possible and comes after the pieces that it reads from.
 std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>& ops,
                                      size_t most) {
   Borders whole(graph);
@@ -278,8 +277,8 @@ std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>
   return pieces;
 }
 
-// Units in order of level. A kernel call reads from delegates of lower levels and from kernel calls
-// before it, a delegate from kernel calls of its level too, so these come first.
+// Partitions in order of level. A kernel call reads from delegates of lower levels and from kernel
+// calls before it, a delegate from kernel calls of its level too, so these come first.
 std::vector<Partition> partitions_at(const Graph& graph, const Placement& placement,
                                      const Recipe& recipe, const Levels& levels,
                                      const std::vector<uint32_t>& level) {
@@ -317,8 +316,8 @@ std::vector<Partition> make_partitions(const Graph& graph, const Placement& plac
   if (choices == 0 || choices > kMaxCutNodes) return partitions;
   std::vector<Partition> cut =
       partitions_at(graph, placement, recipe, levels, LevelCut(graph, levels).solve());
-  // What is read several units later is kept once but weighted by the distance, so the first levels
-  // may, rarely, be better.
+  // The cut weighs a value by the partitions between writing and reading it, although it is kept
+  // once: the first levels may, rarely, be better.
   return dispatch_cost(graph, cut, recipe) <= dispatch_cost(graph, partitions, recipe) ? cut
                                                                                        : partitions;
 }

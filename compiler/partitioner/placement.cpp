@@ -13,7 +13,7 @@
 namespace dtr {
 namespace {
 
-// Ops that stand for the hand-over itself, not for an operator of the model.
+// Conversions between backends, which implement no operator of the model.
 bool is_conversion(const Op& op) {
   return op.def == &ops::kQuantize || op.def == &ops::kDequantize || op.def == &ops::kRequantize ||
          op.def == &ops::kToDimOrderCopy;
@@ -149,7 +149,8 @@ class Placer {
            ((normalizes || op.def == &ops::kBatchNorm) && operand > 0);
   }
 
-  // In a model that came quantized: what keeps an op float that the backend runs on integers.
+  // Why an op of a model that came quantized is float although the backend could run it in int8;
+  // std::nullopt: it is not float, or the backend could not.
   std::optional<Refusal> why_float(const Backend& backend, OpId id) const {
     const Op& op = graph_.op(id);
     if (!model_is_quantized_ || is_conversion(op) || !works_on_float(graph_, op))
@@ -211,8 +212,8 @@ class Placer {
                .bound_cycles = delegate.bound(graph_, op)};
   }
 
-  // What the host needs for the op; conversions of quantized operands and results included, where
-  // it runs in float.
+  // Estimated cycles of the op on the CPU; if it runs there in float, with the conversions of its
+  // quantized operands and results.
   uint64_t host_cycles(OpId id) const {
     if (host_ == recipe_.size()) return 0;
     if (const Backend* host = taking_host(id)) return host->cost(graph_, id);
@@ -228,7 +229,7 @@ class Placer {
     return cycles;
   }
 
-  // Float ops and conversions take the op's place; the reason goes to the op that computes.
+  // Replaces the op by a float op between conversions, and gives its reason to the float op.
   Result<void> run_in_float(OpId op) {
     const OpDef* const def = graph_.op(op).def;
     const std::optional<Reason> reason = std::move(placement_.reasons[op.index]);
@@ -274,7 +275,7 @@ class Placer {
     return choose(op);  // fails with all reasons
   }
 
-  // ---- units that are not worth a delegate
+  // ---- partitions that are not worth a delegate
 
   // Returns whether a unit moved, which may leave others with less.
   Result<bool> move_units_to_host() {
@@ -321,7 +322,8 @@ class Placer {
                   .because_of = neighbour_on_host(partition)};
   }
 
-  // A unit between ops that the host computes: it is handed over only for its own sake.
+  // Why a partition next to ops of the CPU is faster there: its own cycles decide, because the NPU
+  // has no neighbour that would join the call.
   std::optional<Reason> costs_more(const Partition& partition) const {
     const std::string neighbour = neighbour_on_host(partition);
     if (neighbour.empty()) return std::nullopt;
@@ -345,8 +347,8 @@ class Placer {
         .because_of = neighbour};
   }
 
-  // The name of an operator that computes on the host right before or behind the unit, conversions
-  // not counted; empty if there is none.
+  // The name of an operator on the CPU that is the next one before or behind the partition,
+  // conversions not counted; empty if there is none.
   std::string neighbour_on_host(const Partition& partition) const {
     const auto named = [&](OpId op) -> std::string {
       return op.valid() && placement_.reasons[op.index] ? place_of(module_, graph_, op).node
@@ -387,8 +389,8 @@ class Placer {
     return {};
   }
 
-  // Ops that only move or show what an op on the host made, or that lack nothing but its
-  // quantization, follow that op.
+  // Names the op that is the cause for ops that only move the result of an op on the CPU, and for
+  // those that are float only because that result has no quantization.
   void find_roots() {
     std::map<std::string, std::string> root_of;
     for (const OpId id : graph_.ops()) {

@@ -34,8 +34,8 @@ Place most_constants(const Module& module, const Graph& graph) {
   return most.valid() ? place_of(module, graph, most) : Place{.file = module.file};
 }
 
-// For backends with prefers_contiguous(): calls inputs and outputs of their units contiguous where
-// the bytes are the same in both layouts and the op on the other side is a quantize or a
+// For backends with prefers_contiguous(): marks inputs and outputs of their partitions contiguous
+// if the bytes are the same in both layouts and the op on the other side is a quantize or a
 // dequantize, which take any layout.
 void relabel_boundary_as_contiguous(Graph& graph, const Recipe& recipe,
                                     const std::vector<Partition>& partitions) {
@@ -63,8 +63,7 @@ void relabel_boundary_as_contiguous(Graph& graph, const Recipe& recipe,
   }
 }
 
-// Whether the file has fake quantization, of which nothing is left in the graph if it is switched
-// off.
+// Whether the file has fake quantization. If it is switched off in the model, the graph has none.
 bool fakes_quantization(const Module& module) {
   return std::ranges::any_of(module.sources, [](const SourceOp& source) {
     return source.target.find("fake_quant") != std::string::npos;

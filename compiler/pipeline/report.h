@@ -64,7 +64,7 @@ struct SramUse {
   uint64_t budget_bytes = 0;   // that was given: at most target_bytes, which it is by default
 };
 
-// What the outputs of the program were compared with, and on what.
+// How far the outputs of the program are from the reference, and on which samples.
 struct OutputCheck {
   double sqnr_db = 0;    // of the worst sample, all outputs together; 99: none, or next to none
   bool equal = false;    // no output differs in any element

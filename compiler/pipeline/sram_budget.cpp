@@ -11,7 +11,7 @@
 namespace dtr {
 namespace {
 
-// Plans of fewer bytes than this apart are not told apart.
+// The bisection stops where its bounds are this many bytes apart.
 constexpr uint64_t kStep = 16;
 constexpr int kMostSteps = 24;
 constexpr int kMostTries = 10;
@@ -155,7 +155,7 @@ class BudgetSearch {
     if (is_smaller(choice, best_)) best_ = choice;
   }
 
-  // A plan whose buffers leave gaps needs more than its limit: the limit falls by what is too much.
+  // A plan whose buffers leave gaps in the arena exceeds its limit: lowers the limit by the excess.
   Result<void> find_fastest(std::optional<uint64_t>& fastest) {
     uint64_t limit = budget_.bytes;
     for (int i = 0; i < kMostTries && limit > 0; ++i) {
@@ -172,8 +172,8 @@ class BudgetSearch {
     return {};
   }
 
-  // Looks at the same limits whatever was found before: what is the smallest with `--optimize size`
-  // is found for a budget of its size too.
+  // Tries the same limits whatever find_fastest found, so that a budget of the bytes of the program
+  // of `--optimize size` finds that program too.
   Result<void> find_smallest(uint64_t most_cycles) {
     std::optional<Choice> smallest;
     const auto see = [&](const Choice& choice) {

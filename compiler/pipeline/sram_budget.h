@@ -1,5 +1,5 @@
 // Plans a program within a budget of SRAM: chooses among the plans that delegates can make
-// (LoweredPartition::plan_within) the one that the settings ask for.
+// (LoweredPartition::plan_within) by the settings' Optimize.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,7 @@ class MemoryPlanner {
   }
 
   MemoryMap place(StagedPlacement staged_placement) {
-    // Values first, as densely as they go; constants on their way from flash fit themselves around
-    // them.
+    // Values first, as densely as possible; then staged constants in the gaps and above.
     std::vector<ArenaBuffer> values, staged;
     for (size_t i = 0; i < buffers_.size(); ++i)
       (map_.entries[i].staged ? staged : values).push_back(buffers_[i]);
@@ -154,8 +153,8 @@ class MemoryPlanner {
     return range;
   }
 
-  // The scratch operand spans the delegate's interior buffers; tensors that are dead or not yet
-  // born at their steps may lie between.
+  // The scratch operand spans the delegate's interior buffers. Tensors that are not live at the
+  // steps of these buffers may be between them.
   void place_scratch() {
     std::vector<std::pair<int64_t, int64_t>> span(plan_.calls.size(), {INT64_MAX, 0});
     for (const MemoryMapEntry& entry : map_.entries) {

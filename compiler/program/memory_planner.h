@@ -1,8 +1,8 @@
-// Places every buffer of a program but its states in one arena, and the states in a memory of their
-// own: inputs, outputs, values between calls, and buffers
-// inside of delegates. Time is counted in steps: a kernel call is one step, a delegate call as many
-// as it reports, so that operands of a delegate can share memory with its own buffers while the
-// delegate runs.
+// Places the buffers of a program. Inputs, outputs, values between calls and buffers inside of
+// delegates share one arena; states have a memory of their own, because they keep their contents
+// between runs. Time is counted in steps: a kernel call is one step, a delegate call as many as it
+// reports, so that operands of a delegate can share memory with its own buffers while the delegate
+// runs.
 #pragma once
 
 #include "compiler/program/plan.h"

@@ -71,7 +71,7 @@ constexpr std::array kRows{
     Row{pte::Error::kNull, DiagnosticId::kRunMemory, "give memory"},
 };
 
-// What stands behind the sentence of the error: name, number, the delegate's own words.
+// Details that follow the sentence of the error: a name, a number, or the delegate's message.
 std::string details(const pte::Status& status) {
   switch (status.error) {
     case pte::Error::kMalformed:

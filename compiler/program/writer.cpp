@@ -236,8 +236,8 @@ class ProgramWriter {
     const auto value = pte::CreateDoubleList(builder_, builder_.CreateVector(list));
     return add_value(pte::KernelTypes::DoubleList, value.Union());
   }
-  // ExecuTorch tells a list that may have gaps (Tensor?[]) from one that may not, even where there
-  // is none.
+  // ExecuTorch has a type for lists that may have gaps (Tensor?[]) and one for those that may not:
+  // the operator's schema decides, even for a list without gaps.
   int32_t argument(const TensorRefs& list, bool may_have_gaps = false) {
     std::vector<int32_t> items;
     for (const std::optional<TensorRef>& ref : list) items.push_back(ref ? tensor_value(*ref) : -1);

@@ -17,8 +17,8 @@
 
 namespace dtr {
 
-// What a program is chosen by among those that fit the SRAM: the fastest; the smallest that takes
-// at most 1 % more cycles than the fastest; the smallest.
+// Which program is chosen among those that fit the SRAM: the fastest; the smallest that takes at
+// most 1 % more cycles than the fastest; the smallest.
 enum class Optimize : uint8_t { kSpeed, kBalance, kSize };
 // "speed", "balance", "size"; std::nullopt: none of them.
 std::optional<Optimize> optimize_of(std::string_view name);
@@ -111,8 +111,8 @@ class Exclusions {
   std::vector<uint32_t> masks_;
 };
 
-// The quantization patterns of the recipe's backends, in its order. A backend's patterns are not
-// asked about ops that constraints keep off it.
+// The quantization patterns of the recipe's backends, in its order. Patterns of a
+// backend do not see ops that constraints keep off it.
 std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpec& spec,
                                                                  const Exclusions& exclusions = {});
 

@@ -14,7 +14,7 @@ class Cancellation {
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
-  // Of the work on this thread; null: nobody can end it.
+  // Of the work on this thread; null: it cannot be cancelled.
   static const Cancellation* current();
 
  private:
@@ -35,7 +35,7 @@ class CancellationScope {
 };
 
 // Leaves cancelled work. It is no diagnostic, because nothing is wrong with the input, and passes
-// through the libraries as std::bad_alloc does: whoever binds the cancellation catches it.
+// through the libraries as std::bad_alloc does: the code that binds the cancellation catches it.
 struct Cancelled final : std::exception {
   const char* what() const noexcept override { return "the work was cancelled"; }
 };

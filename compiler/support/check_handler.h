@@ -8,8 +8,8 @@ namespace dtr {
 // returns, the process ends.
 using CheckHandler = void (*)(const char* condition, const char* file, int line);
 
-// For the whole process, before other threads start; null: the process ends with exit code 3. What
-// the library was doing is left where it stood: the caller throws away every object that took part.
+// For the whole process, before other threads start; null: the process ends with exit code 3. The
+// handler interrupts the work, and the caller discards every object that took part in it.
 void set_check_handler(CheckHandler handler);
 
 }  // namespace dtr

@@ -1,5 +1,5 @@
-// A part of a file in memory that lies in memory of its own. Whoever holds the weights of a model
-// hands them over where they are, with a file around them whose bytes in their place nobody wrote.
+// A part of a file in memory whose bytes are elsewhere: a caller that holds the weights of a model
+// passes them without copying them into the file, whose bytes in their place are undefined.
 #pragma once
 
 #include <cstddef>

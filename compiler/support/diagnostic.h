@@ -65,7 +65,7 @@ Diagnostic out_of_memory(std::string_view what, Place place);
 }  // namespace dtr
 
 // Checks an invariant of our own code, never of the input. A violation prints file and line and
-// ends the process with exit code 3, or does what the host of the library asked for
+// ends the process with exit code 3, or calls the handler that the host of the library has set
 // (compiler/support/check_handler.h). Enabled in all builds.
 #define DTR_CHECK(condition)                               \
   do {                                                     \

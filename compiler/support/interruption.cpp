@@ -28,7 +28,8 @@ Registry& registry() {
   return instance;
 }
 
-// Asks first, so that they may remove what is theirs; waits until they are gone.
+// Sends the signal, so that processes can remove their files, and kills those that remain after 1
+// s.
 void end_group(pid_t group, int signal) {
   ::kill(-group, signal);
   for (int i = 0; i < 100; ++i) {

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMostLevels = 1000;  // as simdjson
 
-// Reads characters and tells how far.
+// Reads characters and stores the furthest position.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;

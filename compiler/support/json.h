@@ -7,7 +7,7 @@
 namespace dtr {
 
 // Empty if the text is valid, else the error: "line 3, column 7: syntax error …", "line 5: `name`
-// stands twice in its object".
+// occurs twice in its object".
 std::string json_error(std::string_view text);
 
 // True if arrays and objects of a text without comments are nested deeper than any file of ours, so

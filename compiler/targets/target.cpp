@@ -33,7 +33,7 @@ constexpr npu::Target kNeutronN364{.pipelines = 8,
                                    .sram_bytes = 7 * kMiB,
                                    .clock_hz = 324 * kMHz};
 
-// MCX N947's Neutron, a quarter of that array: docs/npu.md 1 says what is public of it and what is
+// MCX N947's Neutron, a quarter of that array: docs/npu.md 1 lists what is public of it and what is
 // assumed.
 constexpr npu::Target kNeutronN116{.pipelines = 4,
                                    .macs = 4,
@@ -214,7 +214,7 @@ constexpr bool are_sound() {
   return true;
 }
 static_assert(are_sound());
-// Programs that were compiled before `format_hash` left the board out say this.
+// The hash in programs that were compiled when `format_hash` still included the board.
 static_assert(npu::format_hash(kNeutronN364) == 0x2CD7B7CE);
 
 }  // namespace

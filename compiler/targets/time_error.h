@@ -1,5 +1,5 @@
-// The time of an inference, its error and where that comes from: text reports, JSON, pages and
-// scripts all say it through these functions. The NPU's part is compared with latencies that NXP
+// The time of an inference, its error and the source of that error, as text reports, JSON, pages
+// and scripts print them. The NPU's part is compared with latencies that NXP
 // publishes (docs/npu.md 6, bench/calibrate.py), the CPU's part with instructions counted under
 // QEMU (docs/targets.md, bench/cortex_m.py), which are not cycles of silicon.
 #pragma once

@@ -1,8 +1,8 @@
 // The part of ExecuTorch 1.4's binary interface that a backend sees, in our own words, so that the
 // wheel builds where ExecuTorch is not installed. Names, order of virtual functions and layout of
 // members are those of its headers under executorch/runtime/; test/executorch holds one against the
-// other. Whoever has these headers compiles the backend with them instead (executorch.h). Members
-// that nothing here reads keep their place under the name `unused`. Errors are those that
+// other. Where these headers are installed, the backend is compiled with them (executorch.h).
+// Members that nothing here reads keep their place under the name `unused`. Errors are those that
 // ExecuTorch's comments name.
 #pragma once
 
@@ -152,7 +152,7 @@ class EventTracer {
   EventTracerProfilingLevel event_tracer_profiling_level() const { return profiling_level_; }
 
  protected:
-  // Never made or destroyed here: further virtual functions and the destructor stand behind.
+  // Never made or destroyed here: further virtual functions and the destructor follow.
   EventTracer() = default;
   ~EventTracer() = default;
 

@@ -49,7 +49,7 @@ void tell(const Platform& platform, const char* sentence) {
   if (platform.log != nullptr) platform.log(platform.context, sentence);
 }
 
-// What a failed driver says is more exact than what the runtime makes of it.
+// The driver's own error is more exact than the runtime's.
 const char* sentence(const pte::Status& status) {
   const bool of_driver =
       status.error == pte::Error::kDelegateRefused || status.error == pte::Error::kDelegateFailed;

@@ -38,16 +38,16 @@ struct Machine {
   void (*log_captured)(void* context, EventTracer& tracer) = nullptr;
 };
 
-// What programs find where they run. Functions may be called by several threads at a time.
+// The environment in which programs run. Functions may be called by several threads at a time.
 struct Platform {
   void* context = nullptr;
   // Kernels of the CPU that programs may call.
   runtime::KernelTable kernels = {};
   // The machine of a program, whose bytes stay until `close`; a copy with that life may take their
-  // place. False, with the reason told to `log`: the program does not run here.
+  // place. False, with the reason passed to `log`: the program does not run here.
   bool (*open)(void* context, std::span<const std::byte>& program, Machine* machine) = nullptr;
   void (*close)(void* context, Machine& machine) = nullptr;
-  // Tells the user why a call fails, in one sentence; may be null.
+  // Receives the reason why a call fails, one sentence for the user; may be null.
   void (*log)(void* context, const char* sentence) = nullptr;
 };
 
@@ -57,7 +57,7 @@ constexpr int32_t event_id(uint32_t instruction, int32_t command) {
   return static_cast<int32_t>(instruction << 20 | static_cast<uint32_t>(command + 1));
 }
 
-// What the payloads of a backend are.
+// The kind of a backend's payloads.
 enum class Payloads : uint8_t { kPrograms, kNeutron };
 
 class DeuteronBackend final : public BackendInterface {

@@ -54,7 +54,7 @@ uint64_t positions(const Window& window) {
   return uint64_t{window.batch} * window.out_height * window.out_width;
 }
 
-// A port delivers neighbours, or one byte to all lanes; what lies apart comes one by one.
+// A port delivers neighbours, or one byte to all lanes; bytes at other strides come one by one.
 constexpr bool in_step(int32_t stride) { return stride == 0 || stride == 1; }
 uint64_t elementwise_cycles(uint32_t width, const uint32_t (&extent)[kMoveRank], bool lanes) {
   uint64_t elements = 1;
@@ -145,7 +145,7 @@ Cycles cycles(const Target& target, const Reduce& command) {
       inner_reduced = command.reduced_stride[d] == 1 ? command.reduced_extent[d] : 1;
   }
   // Either each pipeline takes a result of its own, as in a pool, or the lanes of one add up (or
-  // compare) what lies side by side.
+  // compare) neighbouring elements.
   const uint64_t by_results =
       inner == 0 ? 0 : results / inner * div_up(inner, target.pipelines) * reduced;
   const uint64_t by_lanes =

@@ -41,9 +41,9 @@ struct Header {
 static_assert(sizeof(Header) == 64);
 
 enum HeaderFlag : uint32_t {
-  // The payload lies in SRAM before it runs: kernel calls read its constants where they are, and
-  // nothing is copied. Without the flag the
-  // constants lie in flash, which only kCopy reads.
+  // The payload is in SRAM before it runs: kernel calls read its constants in place, and
+  // nothing is copied. Without the flag the constants are in flash, which kernel calls cannot read:
+  // kCopy copies them to SRAM first.
   kConstantsInSram = 1u << 0,
 };
 
@@ -54,7 +54,7 @@ struct Operand {
   uint32_t bytes;
 };
 
-// Where data lies. Region 0: scratch (SRAM); 1: constants, which nothing writes (flash, or SRAM:
+// An address of data. Region 0: scratch (SRAM); 1: constants, which nothing writes (flash, or SRAM:
 // HeaderFlag); 2 + i: operand i (SRAM).
 struct Address {
   uint32_t region;
@@ -98,7 +98,7 @@ constexpr const char* mnemonic(Opcode command) {
 
 // Bytes from a pixel to its neighbour in the row, from a row to the next, from an image to the
 // next. The channels of a pixel are neighbours. So a call reads or writes some channels, rows or
-// columns of a larger tensor where they lie.
+// columns of a larger tensor in place.
 struct Strides {
   uint32_t pixel, row, batch;
   constexpr bool operator==(const Strides&) const = default;
@@ -167,7 +167,7 @@ struct BinaryArguments {
 // rounding, numerics::requantize_with_one_rounding), zero point, clamp; then, if flagged, a table
 // of 256 entries (index q + 128); then, if flagged, addition of a second tensor of the output's
 // shape (input 0 is the value so far). An accumulation of several calls hands its sums on: with
-// kFromSums an accumulator starts with the sum that lies at `sums` plus the bias; with kToSums the
+// kFromSums an accumulator starts with the sum at address `sums` plus the bias; with kToSums the
 // accumulators themselves go to the output, and nothing else of the epilogue happens. Sums are
 // int32, for each group of M output channels: for each output position (row-major): M sums.
 struct Epilogue {
@@ -316,7 +316,7 @@ struct Softmax {
 // output[b][r][c] = Σ_k (left[b][r][k] − zero_point_left) · (right[b][k][c] − zero_point_right),
 // rescaled, plus zero point, clamped, then through the table if there is one. b is an index of up
 // to 4 dimensions; every operand has its own strides in bytes (0 repeats it), so that transposed,
-// permuted and broadcast operands are read as they lie. The output is dense: each of its bytes is
+// permuted and broadcast operands are read in place. The output is dense: each of its bytes is
 // written once.
 constexpr uint32_t kMatmulBatchRank = 4;
 struct Matmul {
@@ -341,7 +341,7 @@ constexpr uint32_t kMaxMatmulInner = 33024;
 
 // Each row minus its mean (if `center`), divided by its standard deviation (by its root mean
 // square), times the gain plus the offset of each element's parameter: device/numerics/normalize.h.
-// A row is a box of 2 dimensions, rows are counted in 2; input and output lie alike, at these
+// A row is a box of 2 dimensions, rows are counted in 2; input and output both have these
 // strides in bytes; the same loops walk through the parameters.
 constexpr uint32_t kNormalizeRank = 4;  // dimensions 0 and 1 count rows, 2 and 3 are a row
 struct Normalize {
@@ -426,7 +426,7 @@ struct Gather {
   uint32_t index_bytes;  // 4 or 8: signed integers
 };
 
-// Position o of an axis lies at (o · step + start) / 2^fraction_bits of the input
+// Position o of an axis is at (o · step + start) / 2^fraction_bits of the input
 // (`device/numerics/resize.h`).
 struct ResizeAxis {
   uint32_t in, out;

@@ -19,7 +19,7 @@ struct ConvolutionForm {
 
 // DSP: the inputs of up to two outputs as columns of int16; where taps are not whole words
 // (channels of a group not a multiple of 4), a column is put together in int8 before. MVE: those of
-// up to four outputs as columns of int8 unless they lie in the input as they are, and with an
+// up to four outputs as columns of int8 unless they are contiguous in the input, and with an
 // offset a bias for every output channel.
 constexpr int64_t kWideColumns = 2, kByteColumns = 4;
 constexpr int64_t convolution_scratch_bytes(Core core, const ConvolutionForm& form) {
@@ -32,8 +32,8 @@ constexpr int64_t convolution_scratch_bytes(Core core, const ConvolutionForm& fo
   return columns(kWideColumns) * 2 * form.depth + (form.group_channels % 4 == 0 ? 0 : form.depth);
 }
 
-// DSP: without a multiplier, the weights of four channels, taps by twos, as int16, and where taps
-// lie in the input. MVE: four parameters and the weights of 16 channels, where taps lie, and a
+// DSP: without a multiplier, the weights of four channels, taps by twos, as int16, and the offsets
+// of taps in the input. MVE: four parameters and the weights of 16 channels, offsets of taps, and a
 // window of inputs; every tap may need a second one of zeros.
 constexpr int64_t kDepthwiseLanes = 16;
 constexpr int64_t depthwise_scratch_bytes(Core core, int64_t taps, int64_t channels,

@@ -13,7 +13,7 @@ namespace dtr::numerics {
 inline constexpr int kResizeWeightBits = 10;
 inline constexpr int32_t kResizeOne = 1 << kResizeWeightBits;
 
-// Output o of an axis lies at (o · step + start) / 2^fraction_bits of the input.
+// Output o of an axis is at (o · step + start) / 2^fraction_bits of the input.
 struct ResizeAxis {
   int64_t in = 1;
   int64_t out = 1;

@@ -10,7 +10,7 @@ namespace dtr::pte {
 
 namespace program_schema {
 
-// Tables. Members of a union stand in its order.
+// Tables. Members of a union are in its order.
 enum Table : uint8_t {
   kProgram,
   kPlan,

@@ -2,7 +2,7 @@
  * gives. C99; no heap, no global state.
  *
  *   dtr_load(&model, program, bytes, environment);      checks the program once
- *   dtr_requirements_of(&model, &need);                 how much memory it wants
+ *   dtr_requirements_of(&model, &need);                 how much memory it needs
  *   dtr_prepare(&model, state, memories, count);
  *   dtr_set_input(&model, 0, &tensor);                  before every run
  *   dtr_run(&model, NULL);
@@ -101,15 +101,15 @@ typedef struct dtr_tensor {
 typedef struct dtr_environment dtr_environment;
 const dtr_environment* dtr_host_environment(void);
 
-/* A loaded program. Its fields are the runtime's; it must stay where it is between load and
+/* A loaded program. Its fields are the runtime's; its address must not change between load and
  * release. Calls with a model that dtr_load has not seen at this place, or with null, change
  * nothing: they return DTR_NOT_PREPARED, counts are 0 and names are "". */
 typedef struct dtr_model {
   void* reserved[32];
 } dtr_model;
 
-/* Checks the program, which must outlive the model and is used where it lies; its first method is
- * what runs. After an error the model is empty. The model needs no initialization; one that is
+/* Checks the program, which must outlive the model and is used in place; its first method
+ * runs. After an error the model is empty. The model needs no initialization; one that is
  * prepared is released before it is loaded again. DTR_NULL: the program, with bytes, the
  * environment or the model is null. */
 dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes,
@@ -126,30 +126,30 @@ typedef struct dtr_memory {
   void* data;
   size_t bytes;
 } dtr_memory;
-/* The memories hold inputs, outputs and what lies between them while a run lasts: two models may
+/* The memories hold inputs, outputs and intermediate tensors while a run lasts: two models may
  * share theirs if they run in turn, each one's outputs are read before the other runs and neither
  * has states (dtr_has_states). The state is of one model. At most 8 memories. DTR_NULL: one that
  * needs bytes is null, or the array is null and the count is not 0. */
 dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* memories,
                        uint32_t memory_count);
-/* Sets what the program keeps between runs (states: the buffers of a streaming model) to its
- * initial values, as dtr_prepare does: call it where a new stream begins, before inputs are set.
+/* Sets the states of the program (the buffers that a streaming model keeps between runs) to their
+ * initial values, as dtr_prepare does: call it to begin a new stream, before inputs are set.
  * DTR_NOT_PREPARED: the model was not prepared. */
 dtr_status dtr_reset(dtr_model* model);
-/* 1 if the program keeps anything between runs, else 0: its memories must not be shared. */
+/* 1 if the program has states, else 0. Memories of a program with states must not be shared. */
 int dtr_has_states(const dtr_model* model);
-/* Gives back what delegates hold; dtr_load or dtr_prepare may follow. Until then dtr_run is an
+/* Releases the states of delegates; dtr_load or dtr_prepare may follow. Until then dtr_run is an
  * error. */
 void dtr_release(dtr_model* model);
 
 uint32_t dtr_input_count(const dtr_model* model);
 uint32_t dtr_output_count(const dtr_model* model);
-/* Where input or output `index` lies, and what it must look like. `data` of an input is its place
+/* The address, dtype and shape of input or output `index`. `data` of an input is its place
  * in the planned memory, where it may be written before dtr_set_input: nothing is copied then. */
 dtr_status dtr_input(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
 dtr_status dtr_output(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
 
-/* Before every run, since a run uses the memory of its inputs again. dtype, sizes, dimension order
+/* Before every run, since a run reuses the memory of its inputs. dtype, sizes, dimension order
  * and bytes must be those of the program. The data may overlap with the input's place in part.
  * DTR_NULL: data, sizes or dimension order are null, but have entries. */
 dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* tensor);
@@ -157,21 +157,21 @@ dtr_status dtr_set_input(dtr_model* model, uint32_t index, const dtr_tensor* ten
  * an output that has bytes. */
 dtr_status dtr_set_output_memory(dtr_model* model, uint32_t index, dtr_memory memory);
 
-/* Told before and after each step; either function may be null. `before` says whether to go on: 0
- * ends the run with DTR_STOPPED. */
+/* Called before and after each step; either function may be null. If `before` returns 0, the run
+ * ends with DTR_STOPPED. */
 typedef struct dtr_observer {
   void* context;
   int (*before)(void* context, uint32_t step);
   void (*after)(void* context, uint32_t step);
 } dtr_observer;
-/* `observer` may be null. After an error all inputs are to be set again, then the model can be run
+/* `observer` may be null. After an error all inputs must be set again, then the model can be run
  * again. DTR_NOT_PREPARED: the model was not loaded or not prepared, or one of both failed, or it
  * was released. */
 dtr_status dtr_run(dtr_model* model, const dtr_observer* observer);
 
 /* A profile: what the steps of a run and the NPU's commands cost, 16 bytes an event, in memory of
- * the caller. What nobody calls is not linked. Written to a file, header first, `deuteron profile
- * FILE --program M.pte` shows it (docs/profiling.md). */
+ * the caller. Functions that are not called are not linked. Written to a file, header first,
+ * `deuteron profile FILE --program M.pte` shows it (docs/profiling.md). */
 typedef struct dtr_profile_record {
   uint32_t words[4];
 } dtr_profile_record;
@@ -190,14 +190,14 @@ typedef struct dtr_clock {
  * room for none) and clock are used until the last run that is recorded. */
 void dtr_profile_begin(dtr_profile* profile, dtr_profile_record* records, uint32_t count,
                        dtr_clock clock);
-/* dtr_run, recorded behind what the profile holds. The clock is read before observer->before and
- * after observer->after. The NPU's commands are recorded where the project's `model_profile` was
- * told of the profile. */
+/* dtr_run, recorded after the events that the profile has. The clock is read before
+ * observer->before and after observer->after. The NPU's commands are recorded if `model_profile` of
+ * the project was called with the profile. */
 dtr_status dtr_run_profiled(dtr_model* model, const dtr_observer* observer, dtr_profile* profile);
 
-/* dtr_load and dtr_prepare may stand between a start and its stop, which gets what the start
- * returned. A stop of a number that no start returned since the profile was cleared, or that was
- * stopped, writes nothing. */
+/* dtr_load and dtr_prepare may be between a start and its stop, which takes the number that the
+ * start returned. A stop of a number that no start returned since the profile was cleared, or that
+ * was stopped, writes nothing. */
 typedef enum dtr_profile_event { DTR_PROFILE_LOAD = 16, DTR_PROFILE_INIT = 17 } dtr_profile_event;
 size_t dtr_profile_start(dtr_profile* profile, dtr_profile_event event);
 void dtr_profile_stop(dtr_profile* profile, size_t started);
@@ -207,8 +207,8 @@ uint32_t dtr_profile_lost(const dtr_profile* profile);  /* for which there was n
 void dtr_profile_clear(
     dtr_profile* profile); /* before the next run: a file has each run with its header */
 
-/* What stands before the records in a file. `program` is the checksum of the program (of a firmware
- * project: `MODEL_CHECKSUM`), `status` what the run returned; `unit` says what the clock counts. */
+/* The header of the records in a file. `program` is the checksum of the program (of a firmware
+ * project: `MODEL_CHECKSUM`), `status` what the run returned; `unit` is what the clock counts. */
 typedef enum dtr_profile_unit {
   DTR_PROFILE_INSTRUCTIONS = 1,
   DTR_PROFILE_CYCLES = 2

@@ -27,7 +27,7 @@ const Profiler& of(const dtr_profile* profile) {
   return *std::launder(reinterpret_cast<const Profiler*>(profile));
 }
 
-// Both are told of a step: the profile first and last.
+// Both observe every step: the profile first and last.
 struct Watchers {
   Profiler& profiler;
   const dtr_observer* observer;

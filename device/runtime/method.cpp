@@ -16,7 +16,7 @@ using Delegates = Tables<pte::BackendDelegate>;
 
 constexpr uint32_t kState = UINT32_MAX;  // index of its errors
 
-// Whether bytes of the caller may be used where they lie.
+// Whether the bytes of the caller may be used in place.
 Error check_address(const void* data) {
   if (data == nullptr) return Error::kNull;
   return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0 ? Error::kOk

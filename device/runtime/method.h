@@ -94,11 +94,11 @@ class Method {
                  std::span<const std::span<std::byte>> memories);
   // Sets the program's states (buffers that it keeps between runs, ExecuTorch's mutable buffers) to
   // their initial values: those of the program, else zeros. `prepare` does it too, unless
-  // LoadOptions::states was null. What else is in a memory with states is lost: set inputs behind
+  // LoadOptions::states was null. Other contents of a memory with states are lost: set inputs after
   // it. Without states nothing changes. Errors: kNotPrepared; kMalformed, if the initial value of
   // value `index` is not in the program.
   Status reset();
-  // Whether the program keeps anything between runs. Memories with states must not be shared.
+  // Whether the program has states. Memories with states must not be shared.
   bool has_states() const;
   // Releases the delegates' states; the method can be prepared again.
   void release();

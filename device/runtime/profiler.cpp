@@ -19,7 +19,7 @@ ProfileRecord* Profiler::take() {
   return &buffer_[used_++];
 }
 
-// The difference to the time before, as far as the clock's bits say it.
+// Adds the time since the last call, modulo the clock's range.
 uint64_t Profiler::now() {
   const uint64_t passed = clock_.now(clock_.context) - time_;
   time_ += clock_.bits < 64 ? passed & ((uint64_t{1} << clock_.bits) - 1) : passed;

@@ -27,7 +27,7 @@ bool Method::has_states() const {
 Status Method::reset() { return reset_states(*this); }
 
 // A program does not name its states, but in-place operators write all of them. Each memory that
-// holds one is cleared once: a program may have many states, or say that it has.
+// holds one is cleared once: a program may list very many states.
 void Method::clear_states() {
   const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
   uint64_t cleared = 0;  // by number of the memory

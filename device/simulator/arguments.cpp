@@ -26,7 +26,7 @@ constexpr bool rescale_valid(const Rescale& rescale) {
 
 constexpr bool pad_valid(int32_t pad) { return pad >= -kMaxPad && pad <= kMaxPad; }
 
-// No two elements of the box lie at one place: each level's neighbours are as far apart as what is
+// No two elements of the box have one address: each level's neighbours are as far apart as what is
 // inside of it is long.
 bool elements_disjoint(const Strides& strides, uint32_t batch, uint32_t height, uint32_t width,
                        uint32_t channels) {
@@ -107,7 +107,7 @@ bool writes_once(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kM
   return true;
 }
 // Steps forward, and each loop over what the shorter steps cover goes beyond it: no two elements
-// lie at one place.
+// have one address.
 bool walk_is_disjoint(const uint32_t (&extent)[kMoveRank], const int32_t (&stride)[kMoveRank]) {
   int64_t length = 1;
   bool walked[kMoveRank] = {};

@@ -133,7 +133,7 @@ Result<void> check_calibration_is_used(const CompileOptions& options) {
   return {};
 }
 
-// Options that say what the NPU is to do.
+// Rejects options for the NPU if the target or the recipe has none.
 Result<void> check_npu_is_there(const CompileOptions& options, const CompileSettings& settings) {
   const bool has_npu = uses_npu(recipe_of(settings));
   const std::pair<bool, std::string_view> given[] = {
@@ -156,7 +156,7 @@ Result<void> check_npu_is_there(const CompileOptions& options, const CompileSett
   return {};
 }
 
-// Who runs a program that is not Deuteron's own says where its constants lie.
+// Rejects constants in SRAM if another runtime than Deuteron's runs the program and places them.
 Result<void> check_constants_are_placed(const CompileOptions& options,
                                         const CompileSettings& settings) {
   const RecipeSpec spec = recipe_of(settings);
@@ -443,7 +443,7 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
     return write_quantized(options, watch, model);
   };
   DTR_ASSIGN(Compilation compiled, compile_model(std::move(source), settings));
-  // What a converter made runs where NXP's driver is.
+  // A payload of NXP's converter runs with NXP's driver only, which is not here.
   std::optional<CheckFigures> check;
   if (options.check && options.converter.empty()) {
     // A goal of the search that no program reaches is a warning.

@@ -57,8 +57,8 @@ struct CompileOptions {
   bool elide_constants = false;
 };
 
-// Where lines go that options ask for while the work runs (print_after, time_passes, verbose,
-// report_quantization); absent: nowhere.
+// Receives the lines that options print while the work runs (print_after, time_passes, verbose,
+// report_quantization); absent: they are dropped.
 struct CompileWatch {
   std::function<void(std::string_view)> out = {};  // what the user asked to see
   std::function<void(std::string_view)> err = {};  // everything else

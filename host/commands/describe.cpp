@@ -21,8 +21,8 @@
 namespace dtr {
 namespace {
 
-// Shape, dtype and range of every array. One whose elements no tensor can hold has a line that says
-// so; a damaged one is an error.
+// Shape, dtype and range of every array. An array whose elements no tensor can hold gets a line
+// with the reason; a damaged one is an error.
 Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
   std::string text;
   for (const ReadArray& array : arrays) {

@@ -26,7 +26,7 @@ bool has_nan(std::span<const float> values) {
   return std::ranges::any_of(values, [](float value) { return std::isnan(value); });
 }
 
-// What the float model says about every sample, one after the other.
+// The float model's outputs for every sample, one after the other.
 struct Expected {
   const Tensor* stored = nullptr;  // float_output of the data
   std::vector<Tensor> computed;    // by --against
@@ -65,7 +65,7 @@ Result<std::vector<int64_t>> read_labels(std::span<const NamedTensor> arrays, si
               "name the array of class numbers with --labels", {.file = options.data.path});
 }
 
-// `model` is that of --against; null: the data have what the float model says.
+// `model` is that of --against; null: the data have the float model's outputs.
 Result<Expected> read_expected(const Module* model, std::span<const NamedTensor> arrays,
                                const EvaluateOptions& options) {
   Expected expected;

@@ -61,7 +61,7 @@ Result<std::vector<Sample>> samples_of(const DatasetOptions& options) {
   return samples;
 }
 
-// An input as it lies in memory, in logical order.
+// Converts an input from physical to logical order.
 Result<Tensor> read_input(const Type& type, const std::string& path, size_t index) {
   DTR_ASSIGN(const FileContents file, FileContents::read(path));
   const std::span<const std::byte> bytes = file.bytes();
@@ -131,7 +131,7 @@ std::optional<std::pair<size_t, double>> top_class(const Tensor& tensor) {
   }
 }
 
-// Whether a payload of the program asks for a profile.
+// Whether a payload of the program records a profile.
 bool records_profile(const PteFile& pte_file) {
   const auto* plan = pte_file.file().program().execution_plan()->Get(0);
   if (plan->delegates() == nullptr) return false;

@@ -1,4 +1,4 @@
-// What `deuteron run` makes of runs, without its terminal.
+// `deuteron run` without its terminal: outputs, warnings and figures of runs.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace dtr {
 // axis; a batch axis of 1 is that axis. At least one sample.
 std::vector<NamedTensor> stacked(const std::vector<std::vector<Tensor>>& by_sample);
 
-// NaN becomes some number where it is quantized: one warning (kRunInputNan) for each input that
-// holds it in one of the first `count` samples. `file` names the data in messages.
+// One warning (kRunInputNan) for each input that holds NaN in one of the first `count` samples,
+// because quantizing converts NaN to an ordinary number. `file` names the data in messages.
 std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samples, size_t count,
                                      const std::string& file);
 

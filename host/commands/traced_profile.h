@@ -1,4 +1,4 @@
-// `deuteron profile` without its terminal: traces of every kind, told in terms of their program.
+// `deuteron profile` without its terminal: reads traces and maps them to their program.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace dtr {
 
-// A trace told in terms of its program, if that is given: a file, or what was run.
+// A trace, from a file or a run, mapped to the operators of its program if that is given.
 struct TracedProfile {
   Trace trace;
   Profile profile;

@@ -1,5 +1,5 @@
-// What ExecuTorch's ahead-of-time flow asks of the compiler: which nodes of a graph the NPU runs,
-// and the program of a part of it.
+// Partitions a graph for ExecuTorch's ahead-of-time flow: which nodes the NPU runs, and the program
+// of a part of the graph.
 #pragma once
 
 #include <cstdint>

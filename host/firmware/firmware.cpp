@@ -41,7 +41,7 @@ std::string_view core_text(cortex_m::Core core) {
   return core == cortex_m::Core::kMve ? "a core with MVE" : "a core with the DSP extension alone";
 }
 
-// A word of C++ stands in the text.
+// True if the text has the word as a whole identifier.
 bool has_word(std::string_view text, std::string_view word) {
   const auto part_of_word = [&](size_t at) {
     return at < text.size() &&

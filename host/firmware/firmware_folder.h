@@ -25,9 +25,9 @@ struct FirmwareChanges {
 };
 
 // Writes a project to `folder`, which is created if it does not exist. The list of written files
-// (kWrittenList) tells which ones the user has changed since. Programs and tensor files (.pte,
-// .ptd) are always written. Errors: kFirmwareFolder, naming existing files that an earlier run did
-// not write; kFileNotWritable.
+// (kWrittenList) has their checksums, which show the files that the user has changed since.
+// Programs and tensor files (.pte, .ptd) are always written. Errors: kFirmwareFolder, naming
+// existing files that an earlier run did not write; kFileNotWritable.
 Result<FirmwareChanges> write_firmware(std::span<const FirmwareFile> files,
                                        const std::string& folder);
 

@@ -98,7 +98,7 @@ class QemuSession final : public Session {
     const std::chrono::duration<double, std::milli> taken =
         std::chrono::steady_clock::now() - start;
     if (hooks.recording != nullptr) DTR_TRY(read_recording(*hooks.recording));
-    // The exit code alone can lie: the line is the last thing that the firmware says.
+    // The exit code alone is not reliable: the firmware prints this line last, after all samples.
     if (result.exit_code != 0 ||
         result.output.find(fmt::format("done {} samples\n", runs_)) == std::string::npos)
       return failed(fmt::format("the firmware on {} {}", board_.name,

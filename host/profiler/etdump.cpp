@@ -37,8 +37,8 @@ class Writer {
   }
 
  private:
-  // What the format has no field for stands in the metadata of the load: key=value, separated by
-  // spaces.
+  // Figures for which the format has no field are in the metadata of the load: key=value, separated
+  // by spaces.
   Offset<etdump::RunData> load_block(const Trace& trace) {
     std::vector<Offset<etdump::Event>> events;
     std::string metadata;
@@ -290,8 +290,8 @@ class Reader {
                                  .clock_hz = metadata.number("clock_hz")};
   }
 
-  // Clocks of 32 bits wrap, times count from wherever the clock stood, events stand in the order in
-  // which they ended: here they begin at 0 and stand in the order in which they began.
+  // Clocks of 32 bits wrap, times begin at any value, and events are in the order of their ends:
+  // makes times begin at 0 and sorts events by their starts.
   static void settle(TraceRun& run) {
     constexpr uint64_t kWrap = uint64_t{1} << 32;
     for (TraceEvent& event : run.events)

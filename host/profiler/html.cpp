@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// JSON for a script element. In JSON `<` stands only within strings, so that nothing in it can end
+// JSON for a script element. In JSON `<` occurs only within strings: escaped, nothing in it can end
 // the element; U+2028 and U+2029 are ends of line to some readers of scripts.
 std::string script_json(std::string_view json) {
   std::string text;
@@ -54,8 +54,8 @@ std::string fill(std::string_view page,
   }
 }
 
-// Names of source operators in a file of compile or verify: fused ones stand as "conv2d_1 +
-// relu_1".
+// Names of source operators in a file of compile or verify: fused ones are written as
+// "conv2d_1 + relu_1".
 bool names_one(const Json& rows, const std::set<std::string_view>& sources) {
   for (const Json& row : rows) {
     std::string_view names = row["name"].get_ref<const std::string&>();

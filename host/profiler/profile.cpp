@@ -229,7 +229,7 @@ class Attribution {
         text += fmt::format("{}{}{}", text.empty() ? "" : ", ", kernel,
                             times > 1 ? fmt::format(" x{}", times) : "");
     }
-    // Rows in program order are those of first appearance; what is no operator stands last.
+    // Rows in program order are those of first appearance; rows that are no operator come last.
     std::vector<uint32_t> order(profile_.rows.size()), place(profile_.rows.size());
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_partition(order.begin(), order.end(),

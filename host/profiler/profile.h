@@ -93,7 +93,7 @@ struct Profile {
   // The error of the milliseconds of the run, and of a row.
   TimeError time_error() const;
   TimeError time_error(const ProfileRow& row) const;
-  // The cycles of the run by NPU and CPU, and their time, as every verb says them.
+  // The cycles of the run by NPU and CPU, and their time, as every verb prints them.
   std::string inference() const;
   // Milliseconds with their error as text; empty if they are unknown.
   std::string time() const;

@@ -56,8 +56,8 @@ Tensor taken(const TensorLayout& layout, const std::byte* data) {
 
 Capture::Capture(const pte::DebugMap& map) {
   if (map.tensors() == nullptr) return;
-  // Those of one call stand in their order, but all inside of delegates before the others. The
-  // first ones of an operator may be its input, quantized for it.
+  // Tensors of one call are in the order of execution, but all inside of delegates come before the
+  // others. The first ones of an operator may be its input, quantized for it.
   for (const pte::DebugTensor* tensor : *map.tensors()) {
     const auto source = last_source(tensor->origin());
     if (!source) continue;

@@ -41,7 +41,7 @@ struct BinaryLanes {
         zero_0(hn::Set(D32(), a.zero_point_0)),
         zero_1(hn::Set(D32(), a.zero_point_1)) {}
 
-  // Once for each operand that stands still.
+  // Called once for an operand that does not change in the innermost loop.
   HWY_INLINE V32 prepare_0(V32 q) const {
     const V32 x = hn::Sub(q, zero_0);
     if constexpr (kKind <= npu::BinaryKind::kSubtract) return rescale_0(hn::ShiftLeft<20>(x));

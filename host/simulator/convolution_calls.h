@@ -1,4 +1,4 @@
-// What the microcode of a payload says of its convolutions, for advice.
+// Lists the convolutions in the microcode of a payload, for `deuteron explain`.
 #pragma once
 
 #include <cstddef>

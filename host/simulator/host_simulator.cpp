@@ -82,7 +82,7 @@ struct HostSimulator::Prepared {
   std::vector<std::unique_ptr<PackedConvolution>> store;
   KernelSetContext context;
   std::vector<uint64_t> arrivals;
-  // The last layout of regions and what the watch said of it.
+  // The last layout of regions and the result of checking it.
   std::optional<RegionLayout> layout;
   Fault watched;
 };

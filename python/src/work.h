@@ -57,7 +57,7 @@ class Work {
   void run(const std::function<void()>& body);
 
   // For the body: runs `call` on the thread that called, with the interpreter's lock. `post` does
-  // not wait for it. `ask` does, and throws Cancelled if the call raised an error.
+  // not wait for it. `call_and_wait` does, and throws Cancelled if the call raised an error.
   void post(std::function<void()> call);
   void ask(std::function<void()> call);
 

@@ -123,7 +123,7 @@ LayoutChoice softmax_layout(const Graph& graph, const Op& op) {
   return op.operands.size() > 1 ? contiguous(graph, op) : any_layout(graph, op);
 }
 
-// A byte for each element, row after row: the elements along `dim` lie together.
+// A byte for each element, row after row: the elements along `dim` are contiguous.
 KernelArgument mask_of_rows(const CallContext& context) {
   const Value& mask = context.graph.value(context.op.operands[1]);
   const Shape& shape = context.view.operand(0).shape;

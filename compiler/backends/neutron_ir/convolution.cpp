@@ -111,7 +111,7 @@ void convolution(Emitter& emitter) {
   finish_image(emitter, result, false);
 }
 
-// Of convolutions that are not transposed nothing is asked.
+// Holds for every convolution that is not transposed.
 constexpr Condition kOneGroup{kNoForm, "TRANSPOSE_CONV has no groups", kOtherForm,
                               [](const OpQuery& query) -> std::optional<std::string> {
                                 const ops::ConvolutionShape shape =
@@ -144,7 +144,7 @@ void linear(Emitter& emitter) {
   add_activation(emitter, activation, y, result);
 }
 
-// As matrices; TFLite broadcasts what stands before them.
+// Matrices in the last two dimensions; TFLite broadcasts the dimensions before them.
 void matmul(Emitter& emitter) {
   const auto table = fb::CreateBatchMatMulOptions(emitter.tables());
   const TensorIndex a = emitter.operand(0, contiguous_order(emitter.type(0).rank()));

@@ -1,5 +1,5 @@
-// What the conversion of one operator to TensorFlow Lite works with. A tensor of the file has the
-// shape of its value's bytes; `order` says which logical dimension stands at each place of it. A
+// The interface for converting one operator to TensorFlow Lite. A tensor of the file has its
+// value's dimensions in memory order; `order` lists the logical dimension at each position. A
 // conversion requests its operands in the dimension order that the operator needs and states that
 // of its result; the emitter adds transpositions where orders differ.
 #pragma once

@@ -18,7 +18,7 @@ bool is_same(const ops::WindowAxis& axis) {
          reach(axis) == total - total / 2;
 }
 
-// Dimensions of (N, C, L) or (C, H, W) as they stand in an image.
+// The dimensions of (N, C, L) or (C, H, W) in the order of an image.
 Order rank3_order(bool planes) { return planes ? Order{0, 1, 2} : Order{0, 2, 1}; }
 
 }  // namespace

@@ -98,8 +98,8 @@ void flip(Emitter& emitter) {
   if (dims.empty()) emitter.rename_result(x, x.order);
 }
 
-// An index of several dimensions puts them in the place of one: dimensions move, so they stand in
-// order.
+// An index of several dimensions puts them in the place of one, which moves other dimensions: then
+// table and result are in logical order.
 void index_select(Emitter& emitter) {
   const size_t rank = emitter.type(0).rank();
   const bool one = emitter.type(1).rank() == 1;

@@ -15,7 +15,7 @@
 namespace dtr {
 namespace {
 
-// Replaces an op by a composition of others, which stand before it.
+// Replaces an op by a composition of others, which are inserted before it.
 class Composer final : public GraphBuilder {
  public:
   Composer(Module& module, Graph& graph, OpId id)

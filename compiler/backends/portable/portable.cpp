@@ -143,9 +143,8 @@ class PortableBackend final : public KernelBackend {
     });
   }
 
-  // Quantized values of one rank that are moved, not computed. Our kernels do so in any order; of
-  // floats they stay contiguous, because such programs run with ExecuTorch's kernels too, which ask
-  // for that.
+  // True for ops that only move quantized values of one rank: our kernels take any layout. Floats
+  // stay contiguous, because such programs also run with ExecuTorch's kernels, which require it.
   static bool moves_codes(const Graph& graph, OpId id) {
     const Op& op = graph.op(id);
     const Type& result = graph.type(op.results[0]);

@@ -178,7 +178,7 @@ Result<ValueId> with_heads(NodeImport& node, ValueId x, int64_t heads) {
   return node.permute(x, {0, 2, 1, 3});
 }
 
-// The mask as numbers that are added: 0, and −∞ where it hides.
+// The mask as numbers to add to the scores: −∞ for a masked one, else 0.
 Result<ValueId> added_mask(NodeImport& node, ValueId mask, int64_t queries, int64_t keys,
                            std::optional<int64_t> causal_offset) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
@@ -449,7 +449,7 @@ Result<Values> fourier(NodeImport& node) {
 
 // ---- linear models of ai.onnx.ml
 
-// x with `of` repeated over its last dimension, or as it is.
+// A constant row of numbers for the last dimension of `like`; a single number as a scalar.
 Result<ValueId> row_of(NodeImport& node, const Floats& of, ValueId like) {
   if (of.size() == 1) return node.constant(node.dtype(like), {}, of[0], "number");
   return node.constant(node.dtype(like), of);

@@ -123,7 +123,7 @@ Result<Values> concat_from_sequence(NodeImport& node) {
 
 // ---- control flow
 
-// Of a known condition the branch that it chooses; else both, whose results a selection chooses.
+// The branch that a known condition chooses; else both branches, and a selection of their results.
 Result<Values> branch(NodeImport& node) {
   DTR_ASSIGN(const ValueId condition, node.value(0));
   DTR_ASSIGN(const pb::GraphProto* const then_graph, node.graph_attribute("then_branch"));
@@ -156,7 +156,8 @@ Result<Values> branch(NodeImport& node) {
   return results;
 }
 
-// Unrolled, where the number of steps is known and the condition stays true, or is known.
+// Unrolls the loop. Its number of steps must be known, and so must its condition, unless it stays
+// true.
 Result<Values> loop(NodeImport& node) {
   DTR_ASSIGN(const pb::GraphProto* const body, node.graph_attribute("body"));
   int64_t most = compositions::kMostLoopSteps;

@@ -44,8 +44,8 @@ void for_each_read(const pb::NodeProto& node, size_t depth, const Visit& visit) 
   }
 }
 
-// What torch.onnx says of a node's place: the names of the modules around it and its own, as a list
-// of Python: "['', 'features', 'features.3', 'conv2d']".
+// torch.onnx stores a node's place as a list of Python with the names of the modules around it and
+// its own name: "['', 'features', 'features.3', 'conv2d']".
 std::string innermost_module(std::string_view scopes) {
   std::vector<std::string_view> names;
   for (size_t begin = scopes.find('\''); begin != std::string_view::npos;) {

@@ -13,11 +13,11 @@
 namespace dtr::onnx {
 namespace {
 
-// Of what operators on constants make of them.
+// Limit of the bytes by which folding an operator on constants may enlarge them.
 constexpr int64_t kMaxFoldedGrowthBytes = int64_t{1} << 16;
-// Of elements that are evaluated to be an argument.
+// Limit of the elements that are evaluated to be an argument.
 constexpr int64_t kMaxKnownElements = int64_t{1} << 24;
-// Of an attribute; no shape, stride or window of a real model is beyond.
+// Limit of an attribute; every shape, stride and window of a real model is below.
 constexpr int64_t kMaxInteger = int64_t{1} << 31;
 
 enum AttributeType : int32_t { kFloatAttribute = 1, kIntAttribute = 2, kStringAttribute = 3 };
@@ -545,7 +545,7 @@ Result<ValueId> NodeImport::dequantized(size_t input, const Codes& codes) {
     DTR_ASSIGN(real, sub(real, offset));
   }
   DTR_ASSIGN(real, mul(real, step));
-  // Bytes that the model takes: what follows computes with codes.
+  // An input of bytes: the operators that follow compute with its codes.
   if (known_scale && scales == 1 && byte && graph().value(x).kind == ValueKind::kInput) {
     DTR_ASSIGN(const Quantization made, quantization_of(codes, true, of.shape));
     DTR_ASSIGN(const ValueId again, emit("quantize", {real}, {}, made));

@@ -192,8 +192,8 @@ const Operator* find_operator(std::string_view domain, std::string_view name);
 // "" and "ai.onnx" are the same domain.
 std::string_view plain_domain(std::string_view domain);
 
-// What an operator without a row needs that is not here (empty: nobody wrote a row), and what to
-// do.
+// Why an operator without a row is not supported: the feature that Deuteron lacks (empty: only the
+// row), and what to do.
 struct WhyRefused {
   std::string_view needs, fix;
 };

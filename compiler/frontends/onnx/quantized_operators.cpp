@@ -88,7 +88,7 @@ Result<Values> conv_integer(NodeImport& node) {
 
 // ---- operators on codes
 
-// The quantization of what a dequantize read.
+// The quantization of the operand of the dequantize that computes `real`; null if none does.
 const Quantization* quantization_behind(const NodeImport& node, ValueId real) {
   const Graph& graph = node.graph();
   const OpId op = graph.producer(real);

@@ -79,7 +79,8 @@ double cubic(double x, double a) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-// Row o has the parts of the input's elements in output o; what lies outside counts to the edge.
+// Row o has the parts of the input's elements in output o; elements outside count as those of the
+// edge.
 std::vector<double> weights_of(const Axis& axis, const Rule& rule) {
   std::vector<double> weights(static_cast<size_t>(axis.in * axis.out));
   const double stretch = rule.antialias ? std::max(1.0, 1 / axis.scale) : 1;
@@ -106,7 +107,7 @@ std::vector<double> weights_of(const Axis& axis, const Rule& rule) {
   return weights;
 }
 
-// Our op for the last two of four dimensions, if it reads what the rule says.
+// Our op for the last two of four dimensions, if it samples as the rule does.
 Result<std::optional<ValueId>> by_op(NodeImport& node, ValueId x, const std::vector<Axis>& axes,
                                      const Rule& rule) {
   if (axes.size() != 4 || axes[0].in != axes[0].out || axes[1].in != axes[1].out)

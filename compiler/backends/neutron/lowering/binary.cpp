@@ -46,8 +46,8 @@ void set_loops(npu::Binary& binary, std::span<const JointLoop> loops) {
   }
 }
 
-// Loops over operands that lie in these orders (of their own shapes), writing `order`; nullopt if
-// the machine has not enough of them.
+// Loops over operands of these layouts (of their own shapes), which write a result of the last
+// layout; nullopt if the command has too few loops.
 std::optional<std::vector<JointLoop>> loops_of(const OpView& view, const StridedLayout& a,
                                                const StridedLayout& b,
                                                const StridedLayout& layout) {
@@ -70,8 +70,8 @@ std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   return binary;
 }
 
-// The order of the result: that of the first computed operand of its shape, else channels-last if
-// one of its rank lies so.
+// The layout of the result: that of the first computed operand of its shape, else channels-last if
+// an operand of its rank is channels-last.
 StridedLayout result_layout(const Builder& builder, const Op& op, const Type& result) {
   const Graph& graph = builder.graph();
   for (const ValueId operand : op.operands)
@@ -86,8 +86,8 @@ StridedLayout result_layout(const Builder& builder, const Op& op, const Type& re
   return contiguous_layout(result.elements());
 }
 
-// How an operand is to be read: a computed one as it lies, a constant with its dimensions as in the
-// result.
+// The layout in which the call reads an operand: a computed one in its own, a constant in that of
+// the result.
 StridedLayout operand_layout(const Builder& builder, ValueId operand, const Type& result,
                              const StridedLayout& layout) {
   const Type& type = builder.graph().type(operand);

@@ -312,8 +312,8 @@ void lower(Builder& builder, const Group& group) {
     if (!output)
       output = define_image(builder, graph.op(group.root()).results[0], dims,
                             std::array{op.operands[0], other});
-    // Of a tensor like the result: where the part's first output lies, and how far apart its
-    // outputs are.
+    // In a tensor like the result: the address of the part's first output, and the distances of its
+    // outputs.
     const auto first = [&](const Pixels& of) {
       return moved(of.address, part.group * shape.out + part.h->first * of.strides.row +
                                    part.w->first * of.strides.pixel);

@@ -20,7 +20,7 @@ void lower(Builder& builder, const Group& group) {
   const ValueId y = graph.op(group.root()).results[0];
   const auto same = as_clamp(*group.table, {});
   if (same && *same == numerics::Range{} && !graph.is_constant(x)) return builder.alias(y, x);
-  // As it lies, to where it is wanted; else without gaps.
+  // Reads x in its own layout and writes the one that y's readers prefer; else both without gaps.
   const StridedLayout dense = compacted(builder.layout_of(x));
   StridedLayout from = builder.layout_of(x), to = builder.layout_to_write(y, dense, std::array{x});
   auto loops = copy_loops(from, to);

@@ -62,7 +62,7 @@ std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   return gather_of(plain_selection(view), view.operand(1).dtype);
 }
 
-// The indices are read as they lie: in one order, where they have one.
+// The call reads the indices in memory order, so that those with two layouts must be contiguous.
 LayoutChoice layouts(const OpView& view) {
   return {.contiguous = true, .channels_last = view.operand(1).rank() != 4};
 }

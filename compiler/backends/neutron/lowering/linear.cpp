@@ -29,15 +29,14 @@ constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kConstan
                                             &kConstantBias, &kFitsSram<staged_for_linear>};
 
 LayoutChoice layouts(const OpView& view) {
-  // In channels-last memory the features (last dimension) of rank 3 and more do not lie side by
-  // side.
+  // In channels-last memory the features (last dimension) of rank 3 and more are not contiguous.
   return view.operand(0).rank() < 3 ? LayoutChoice{}
                                     : LayoutChoice{.contiguous = true, .channels_last = false};
 }
 
-// Rows of a linear layer may lie in any order, at one distance, and so may the columns of one row,
-// as long as each row is one run: the rows of the result then lie in the same order, and the
-// weights' columns are permuted to fit. nullopt: the operand has to be copied.
+// Rows of a linear layer may be in any order in memory, at one distance, and so may the columns of
+// a row, as long as each row is contiguous: the rows of the result then have the same order, and
+// the weights' columns are permuted to fit. nullopt: the operand has to be copied.
 struct Rows {
   StridedLayout x_layout, result_layout;
   std::vector<int64_t> columns;  // logical column at each position of a row

@@ -27,7 +27,7 @@ LayoutChoice layouts(const OpView&) {
 
 using Steps = std::vector<int64_t>;  // as steps_of gives them
 
-// One of the three tensors: how it may lie, and its strides then.
+// One of the three tensors: a possible layout and its strides.
 struct Side {
   StridedLayout layout;
   Steps steps;
@@ -88,14 +88,15 @@ std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
                                                 contiguous_side(view.result().shape).steps));
 }
 
-// The order in which a product is to lie, unless its reader is one too and reads what it finds.
+// The layout that the reader of a product prefers; nullopt if the reader is a matmul, which reads
+// any layout with strides.
 std::optional<StridedLayout> layout_for_reader(const Graph& graph, ValueId value) {
   const ViewChain views = trailing_views(graph, value);
   return views.reader.valid() && graph.op(views.reader).def == &ops::kMatmul ? std::nullopt
                                                                              : views.layout;
 }
 
-// As a tensor lies, if its dimensions have strides, and contiguous.
+// The possible layouts of a tensor: its own, if every dimension has a stride, and contiguous.
 std::vector<Side> sides_of(const Shape& shape, const std::optional<StridedLayout>& existing) {
   std::vector<Side> sides;
   if (existing)
@@ -106,7 +107,7 @@ std::vector<Side> sides_of(const Shape& shape, const std::optional<StridedLayout
   return sides;
 }
 
-// Whether the tensor has to be copied from or to how it lies.
+// Whether the tensor has to be copied from or to its own layout.
 bool copies(const Side& side, const std::optional<StridedLayout>& existing) {
   return existing && side.layout != *existing;
 }

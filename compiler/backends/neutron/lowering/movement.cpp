@@ -88,7 +88,7 @@ void lower_expand(Builder& builder, const Group& group) {
   });
 }
 
-// Channels-last if the first operand that is computed lies so, else contiguous.
+// Channels-last if the first computed operand is, else contiguous.
 Layout layout_of(const Builder& builder, const Op& op) {
   for (const ValueId operand : op.operands)
     if (!builder.graph().is_constant(operand)) {
@@ -105,7 +105,7 @@ void lower_cat(Builder& builder, const Group& group) {
   const Op& op = graph.op(group.head);
   const Type& result = graph.type(op.results[0]);
   const size_t dim = *ops::normalize_dim(op.attributes.get<int64_t>("dim"), result.rank());
-  // In the order of the concatenation around it, or in which operands lie in it already.
+  // The layout of the concatenation around it, or that of operands that are already in place.
   const Subview* outer = builder.planned_subview(op.results[0]);
   const Layout layout = builder.started(op.results[0]) ? result.layout : layout_of(builder, op);
   const std::vector<int64_t> steps =

@@ -53,7 +53,7 @@ bool pads_first(const OpView& view, const ops::Window& window) {
          padded;
 }
 
-// Windows of any size, as long as all of them lie inside of the input and divide by one number.
+// True for windows of any size that are all inside of the input and divide by one number.
 bool is_reduction(const npu::Target& target, const OpView& view, const ops::Window& window) {
   bool larger = false;
   for (const ops::WindowAxis* axis : {&window.h, &window.w}) {

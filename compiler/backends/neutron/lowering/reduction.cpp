@@ -47,9 +47,9 @@ void join(std::vector<CopyLoop>& loops) {
   loops = std::move(joined);
 }
 
-// Loops over an operand of that order; results lie as `wanted`, or as their elements do. nullopt
-// where the digits of the order do not divide at the dimensions, or make more loops than the
-// command has.
+// Loops over an operand of that layout; results have the layout `wanted`, or the order of their
+// elements in the operand. nullopt if the modes of the layout cannot be split at the dimensions, or
+// need more loops than the command has.
 std::optional<Loops> loops_over(const OpView& view, const StridedLayout& layout,
                                 const std::optional<StridedLayout>& wanted = {}) {
   const Shape& shape = view.operand(0).shape;

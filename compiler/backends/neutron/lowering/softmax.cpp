@@ -54,8 +54,8 @@ StridedLayout dim_innermost_layout(const Shape& shape, size_t dim) {
   return strided_layout(shape, steps);
 }
 
-// The mask lies with its own dimension innermost, without leading dimensions along which it
-// repeats.
+// The shape in which the mask is stored: its dimension `dim` innermost, without leading dimensions
+// along which it repeats.
 Shape shape_of_mask(const Type& mask, const Shape& shape, size_t dim) {
   Shape own = mask.shape;
   own.insert(own.begin(), shape.size() - own.size(), 1);
@@ -76,7 +76,7 @@ npu::Address constant_mask(Builder& builder, ValueId id, const Shape& shape,
   return builder.constant(rearranged(std::as_bytes(std::span(expanded)), layout));
 }
 
-// As it lies if that is how rows are read, else copied, with what it repeats.
+// The mask in place if its layout is that of the rows, else a copy, broadcast to the scores.
 npu::Address computed_mask(Builder& builder, ValueId id, const Shape& shape,
                            const StridedLayout& layout, const Origin& origin) {
   const Value& mask = builder.graph().value(id);

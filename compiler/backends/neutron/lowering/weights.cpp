@@ -13,8 +13,8 @@ std::vector<std::byte> pack_conv2d(const Filters& filters, npu::Packing packing,
                                    const npu::Target& target) {
   const int64_t units = target.pipelines;
   const int64_t lanes = target.macs;
-  // A run of weights lies side by side in the filter and is cut into blocks of `lanes`: the
-  // channels of a tap, or the bytes of a row.
+  // A run of weights is contiguous in the filter and is cut into blocks of `lanes`: the channels of
+  // a tap, or the bytes of a row.
   const int64_t run = packing == npu::Packing::kChannels ? filters.in : filters.width * filters.in;
   const int64_t runs = filters.reduction() / run;
   const int64_t blocks = (run + lanes - 1) / lanes;

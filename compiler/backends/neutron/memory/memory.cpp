@@ -40,8 +40,8 @@ Operands overwritable(const Kernel& kernel) {
   return {};
 }
 
-// Another operand of the call reads the storage, and not as the ones in `alike` do: it would meet
-// results.
+// True if another operand of the call reads the storage in another way than those in `alike`: it
+// would read results.
 bool reads_otherwise(const Kernel& kernel, uint32_t storage, const Operands& alike) {
   bool found = false;
   visit_addresses(kernel, [&](const npu::Address& address, Access access) {

@@ -48,7 +48,7 @@ void map_run(const int8_t* x, int32_t x_step, const int8_t* y, int32_t y_step, i
     *z++ = static_cast<int8_t>(f(int32_t{*x}, int32_t{*y}));
 }
 
-// out = f(a, b) for codes, broadcast: runs of elements that lie side by side in the result. f takes
+// out = f(a, b) for codes, broadcast: runs of elements that are contiguous in the result. f takes
 // two int32, or lanes as well.
 template <class F>
 Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {

@@ -1,9 +1,9 @@
 // cortex_m::quantized_conv2d.out(input, weight [O, kH, kW, I], bias?, stride, padding, dilation,
 // input_offset, output_offset, multipliers [O], shifts [O], activation_min, activation_max,
 // scratch, out): int8, channels-last. I channels of the input make a group; padding stands before
-// the first element, what follows the last one is what the output's extents ask for.
+// the first element, what follows the last one is given by the output's extents.
 //
-// The inputs of an output are gathered in the order of the weights, unless they lie so: as bytes,
+// The inputs of an output are gathered in the order of the weights, unless they have it: as bytes,
 // for a row of inputs times the matrix of weights, or with the DSP extension as columns of int16,
 // two at a time, as two rows of weights times two columns use every loaded weight and input twice.
 #include <type_traits>
@@ -26,8 +26,9 @@ struct Convolution {
   }
 };
 
-// Tells `to` what the column of output (oy, ox) holds, in order: to.clear(first, count) for
-// padding, to.copy(first, from, count) for inputs. `x` is the group's first channel in the sample.
+// Calls `to` for the elements of the column of output (oy, ox), in order: to.clear(first, count)
+// for padding, to.copy(first, from, count) for inputs. `x` is the group's first channel in the
+// sample.
 template <class Destination>
 void gather(const Convolution& conv, const int8_t* x, int32_t oy, int32_t ox,
             const Destination& to) {
@@ -80,7 +81,7 @@ struct WideColumn {
   }
 };
 
-// Output channels [channel, channel + kRows) of `kColumns` gathered pixels, which lie `pixel`
+// Output channels [channel, channel + kRows) of `kColumns` gathered pixels, `pixel` bytes
 // apart.
 template <int kRows, int kColumns>
 [[gnu::always_inline]] inline void multiply_rows(const Channels& channels, const int8_t* weights,

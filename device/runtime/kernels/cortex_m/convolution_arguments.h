@@ -20,7 +20,7 @@ struct ConvolutionArguments {
   int8_t* output_of(int32_t sample) const { return y + sample * out.pixels() * out.channels; }
 };
 
-// Where arguments stand that do not have the same place in all kernels: (input, weight, bias?,
+// Indices of the arguments that are not at one place in all kernels: (input, weight, bias?,
 // stride, padding, …, dilation, …, input_offset, output_offset, multipliers, shifts,
 // activation_min, activation_max, scratch, …, out).
 struct ConvolutionPlaces {

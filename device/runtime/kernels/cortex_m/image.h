@@ -20,8 +20,8 @@ struct Image {
   int32_t bytes() const { return batch * pixels() * channels; }
 };
 
-// [N, C, H, W] or [N, C, W] whose bytes lie as N, H, W, C. False for other orders, unless extents
-// of 1 make them the same.
+// [N, C, H, W] or [N, C, W] in the physical order N, H, W, C. False for other orders, unless
+// extents of 1 make them the same.
 bool read_image(const Tensor& tensor, Image* image);
 // The same, or for a pool: [C, H, W], contiguous, is an image of one channel for each C.
 bool read_pool_image(const Tensor& tensor, Image* image);

@@ -13,13 +13,13 @@
 
 namespace dtr::runtime::cortex_m {
 
-// Where a column of `depth` inputs lies among `columns` ones, whose memory is aligned to words.
+// One of `columns` columns of `depth` inputs in memory that is aligned to words.
 struct Column {
   int16_t* memory = nullptr;
   int32_t index = 0, columns = 1, depth = 0;
 };
 
-// Two taps of four channels: where their inputs lie, and the weights in the order of the loops.
+// Two taps of four channels: offsets of their inputs, and weights in the order of the loops.
 struct TapPair {
   int32_t offsets[2];
   int16_t weights[8];

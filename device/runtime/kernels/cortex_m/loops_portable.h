@@ -19,7 +19,7 @@ template <int kCount, class F>
   (std::make_integer_sequence<int, kCount>());
 }
 
-// How a rectangle of taps lies in weights and inputs: bytes to the next tap and to the next row.
+// Strides of a rectangle of taps in weights and inputs: bytes to the next tap and to the next row.
 struct TapSteps {
   int32_t weight, weight_row, x, x_row;
 };

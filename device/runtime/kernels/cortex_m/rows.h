@@ -15,7 +15,7 @@ struct Matrix {
   const int32_t* biases = nullptr;  // null: zeros
 };
 
-// Where inputs and outputs of `count` rows lie.
+// The addresses and strides of the inputs and outputs of `count` rows.
 struct Rows {
   const int8_t* x;
   int32_t x_step;

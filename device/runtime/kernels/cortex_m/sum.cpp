@@ -50,7 +50,7 @@ struct Inner {
 };
 
 #if defined(__ARM_FEATURE_MVE)
-// Four results at a time, where they and what they are made of lie side by side. Returns how many
+// Four results at a time, where they and their operands are contiguous. Returns how many
 // there are in a line; the others stay in `reduction`.
 int32_t write_fours(const Tensor& in, const Tensor& out, int32_t start, numerics::Requantization by,
                     const Finish& finish, const Inner& inner, portable::Reduction* reduction) {

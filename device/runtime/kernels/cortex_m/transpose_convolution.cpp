@@ -4,7 +4,7 @@
 // the input make a group, as many as it takes; the output's extents hold padding at the end and
 // output_padding.
 //
-// Every output pixel gathers from the inputs whose window it lies in; its channels are added up in
+// Every output pixel gathers from the inputs whose window contains it; its channels are added up in
 // the scratch operand.
 #include "device/runtime/kernels/cortex_m/convolution_arguments.h"
 #include "device/runtime/kernels/cortex_m/kernels.h"

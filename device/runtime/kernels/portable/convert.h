@@ -8,8 +8,8 @@
 
 namespace dtr::runtime::portable {
 
-// As PyTorch: to bool, whatever is not zero is true; to integers, fractions are cut off. What an
-// integer cannot hold becomes its bound.
+// As PyTorch: to bool, every number but zero is true; to integers, fractions are cut off. A number
+// that an integer cannot hold becomes its bound.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {

@@ -19,7 +19,7 @@ struct GridAxis {
     const auto extent = static_cast<float>(size);
     return align_corners ? (x + 1) / 2 * (extent - 1) : ((x + 1) * extent - 1) / 2;
   }
-  // Inside of the image where the padding says so; far outside where no integer could hold it.
+  // Moves x into the image if the padding requires it, and limits it to what an integer can hold.
   float inside(float x) const {
     if (padding == 2) x = reflected(x);
     if (padding != 0) x = std::min(std::max(x, 0.0F), static_cast<float>(size - 1));

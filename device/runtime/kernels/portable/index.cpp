@@ -12,7 +12,7 @@ namespace {
 
 // The elements of a tensor that a list of indices names: places, times the dimensions that are not
 // indexed. Dimensions of the named part are those, with the dimensions of the places (of a mask
-// one) where the indexed dimensions stand if they are neighbors, else in front.
+// one) where the indexed dimensions are if they are neighbours, else in front.
 struct Named {
   const Tensor* indices[kMaxRank] = {};  // by dimension of the tensor
   const Tensor* mask = nullptr;          // in place of indices

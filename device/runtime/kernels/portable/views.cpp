@@ -93,7 +93,7 @@ Error unfold_copy_out(std::span<Value* const> values) {
   return copy_view(in, 0, strides, out);
 }
 
-// Strides count elements in memory, in the order in which they lie there.
+// Strides count elements in memory, in physical order.
 Error as_strided_copy_out(std::span<Value* const> values) {
   Arguments arguments(values);
   const Tensor& in = arguments.tensor(0);
