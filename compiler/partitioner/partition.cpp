@@ -161,7 +161,7 @@ class LevelCut {
 };
 
 void find_borders(const Graph& graph, std::vector<Partition>& partitions,
-                  const std::vector<uint32_t>& unit_of) {
+                  const std::vector<uint32_t>& partition_of) {
   std::vector<uint32_t> last_reader(graph.value_slots(), UINT32_MAX);
   for (uint32_t index = 0; index < partitions.size(); ++index) {
     Partition& partition = partitions[index];
@@ -170,13 +170,13 @@ void find_borders(const Graph& graph, std::vector<Partition>& partitions,
       for (const ValueId operand : graph.op(op).operands) {
         if (!operand.valid() || graph.is_constant(operand)) continue;
         const OpId from = graph.producer(operand);
-        if (!from.valid() || unit_of[from.index] != index) seen.push_back(operand);
+        if (!from.valid() || partition_of[from.index] != index) seen.push_back(operand);
       }
       for (const ValueId result : graph.op(op).results) {
         const Value& value = graph.value(result);
         const bool leaves = value.output_uses > 0 ||
                             std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
-                              return unit_of[use.op.index] != index;
+                              return partition_of[use.op.index] != index;
                             });
         if (leaves) partition.outputs.push_back(result);
       }
@@ -287,7 +287,7 @@ std::vector<Partition> partitions_at(const Graph& graph, const Placement& placem
     groups[{level[op.index], levels.is_delegate(op) ? placement.backend[op.index] : -1}].push_back(
         op);
   std::vector<Partition> partitions;
-  std::vector<uint32_t> unit_of(graph.op_slots(), UINT32_MAX);
+  std::vector<uint32_t> partition_of(graph.op_slots(), UINT32_MAX);
   for (const auto& [key, ops] : groups) {
     if (key.second < 0) {
       for (const OpId op : ops)
@@ -300,8 +300,8 @@ std::vector<Partition> partitions_at(const Graph& graph, const Placement& placem
     }
   }
   for (uint32_t index = 0; index < partitions.size(); ++index)
-    for (const OpId op : partitions[index].ops) unit_of[op.index] = index;
-  find_borders(graph, partitions, unit_of);
+    for (const OpId op : partitions[index].ops) partition_of[op.index] = index;
+  find_borders(graph, partitions, partition_of);
   return partitions;
 }
 

@@ -42,7 +42,7 @@ class Placer {
     for (const OpId op : ops()) DTR_TRY(choose(op));
     DTR_TRY(check_all_placed());
     while (true) {
-      DTR_ASSIGN(const bool moved, move_units_to_host());
+      DTR_ASSIGN(const bool moved, move_partitions_to_host());
       if (!moved) break;
     }
     DTR_TRY(legalize());
@@ -82,7 +82,7 @@ class Placer {
   // The first backend that is no delegate and takes the op as it is; null if none does.
   const Backend* taking_host(OpId op) const {
     for (size_t i = host_; i < recipe_.size(); ++i)
-      if (!ask(i, op)) return recipe_[i].get();
+      if (!refusal_of(i, op)) return recipe_[i].get();
     return nullptr;
   }
   bool some_host_takes(const Graph& graph, OpId op) const {
@@ -96,7 +96,7 @@ class Placer {
   Result<void> choose(OpId op) {
     std::vector<std::pair<size_t, Refusal>> refusals;
     for (size_t i = 0; i < recipe_.size(); ++i) {
-      std::optional<Refusal> refusal = ask(i, op);
+      std::optional<Refusal> refusal = refusal_of(i, op);
       if (!refusal) {
         placement_.backend[op.index] = static_cast<uint8_t>(i);
         if (!refusals.empty()) explain(op, refusals);
@@ -121,7 +121,8 @@ class Placer {
     return {};
   }
 
-  std::optional<Refusal> ask(size_t backend, OpId op) const {
+  // Why the op does not run on backend `backend` of the recipe; std::nullopt: it runs there.
+  std::optional<Refusal> refusal_of(size_t backend, OpId op) const {
     if (excluded(op, backend))
       return Refusal{
           "kept-off",
@@ -268,7 +269,7 @@ class Placer {
 
   Result<void> choose_on_host(OpId op) {
     for (size_t i = host_; i < recipe_.size(); ++i) {
-      if (ask(i, op)) continue;
+      if (refusal_of(i, op)) continue;
       placement_.backend[op.index] = static_cast<uint8_t>(i);
       return {};
     }
@@ -277,8 +278,9 @@ class Placer {
 
   // ---- partitions that are not worth a delegate
 
-  // Returns whether a unit moved, which may leave others with less.
-  Result<bool> move_units_to_host() {
+  // Moves partitions to the CPU. Returns true if one moved: its neighbours may then have less work
+  // next to the CPU's, so that the caller repeats this.
+  Result<bool> move_partitions_to_host() {
     bool moved = false;
     for (const Partition& partition : make_partitions(graph_, placement_, recipe_)) {
       const DelegateBackend* delegate = recipe_[partition.backend]->as_delegate();

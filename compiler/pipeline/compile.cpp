@@ -169,7 +169,7 @@ class Compiler {
     return {};
   }
 
-  Result<void> tell_read() { return settings_.on_read ? settings_.on_read(c_) : Result<void>(); }
+  Result<void> call_on_read() { return settings_.on_read ? settings_.on_read(c_) : Result<void>(); }
 
   Result<void> read_samples() {
     if (const auto* bound = std::get_if<const Samples*>(&settings_.samples))
@@ -284,7 +284,7 @@ class Compiler {
     return {};
   }
 
-  Result<void> tell_quantized() {
+  Result<void> call_on_quantized() {
     return settings_.on_quantized ? settings_.on_quantized(c_) : Result<void>();
   }
 
@@ -314,7 +314,7 @@ class Compiler {
     return {};
   }
 
-  Result<void> form_units() {
+  Result<void> form_partitions() {
     c_.partitions = make_partitions(graph(), c_.placement, c_.recipe);
     relabel_boundary_as_contiguous(graph(), c_.recipe, c_.partitions);
     return {};
@@ -419,7 +419,7 @@ constexpr Step kReading[] = {
     {"stop at",          &C::stop_at_node},          // First: what is cut off is not checked.
     {"check types",      &C::check_types},           // Before memory for too large values is taken.
     {"keep as read",     &C::keep_as_read},          // Checks compare with the model before passes.
-    {"on read",          &C::tell_read},             // A tool refuses here what it cannot use.
+    {"on read",          &C::call_on_read},          // A tool can reject the model here.
     {"read samples",     &C::read_samples},          // Before passes, which may change the inputs.
 };
 // A model that comes quantized brings its ranges.
@@ -438,7 +438,7 @@ constexpr Step kQuantizing[] = {
 constexpr Step kKeeping[] = {
     {"quantize states",  &C::quantize_states},       // Behind both: their next values have types.
     {"keep quantized",   &C::keep_quantized},        // The integer reference of all later steps.
-    {"on quantized",     &C::tell_quantized},        // A tool saves what a failure must not lose.
+    {"on quantized",     &C::call_on_quantized},     // A tool saves results before a failure.
 };
 constexpr Step kPlacing[] = {
     {"int8 io",          &C::take_int8_io},          // Before placement, which sees conversions.
@@ -446,8 +446,8 @@ constexpr Step kPlacing[] = {
 };
 constexpr Step kLowering[] = {
     {"lay out",          &C::lay_out},               // After placement: layouts depend on backends.
-    {"partition",        &C::form_units},            // After layouts: conversions join calls.
-    {"lower",            &C::lower},                 // Each unit: a schedule or a kernel call.
+    {"partition",        &C::form_partitions},       // After layouts: conversions join calls.
+    {"lower",            &C::lower},                 // Partitions: a schedule or a kernel call.
     {"manifest",         &C::fill_manifest},         // Names machine, options and model (hash).
 };
 constexpr Step kWriting[] = {

@@ -75,8 +75,10 @@ void fill_check(const CheckFigures& check, CompileReport& report) {
   report.checked = true;
 }
 
-// Whether the check tells something of the accuracy on real inputs: noise does not.
-bool says_accuracy(const OutputCheck& check) { return !check.on_noise && !check.came_quantized; }
+// Whether the check measures the accuracy on real inputs: on noise it does not.
+bool measures_accuracy(const OutputCheck& check) {
+  return !check.on_noise && !check.came_quantized;
+}
 
 std::string_view data_of(const OutputCheck& check) {
   if (!check.on_noise) return "calibration";
@@ -108,8 +110,8 @@ std::string to_text(const OutputCheck& check) {
     text += check.samples == 1 ? " on " + samples : ", the worst of " + samples;
   }
   if (check.came_quantized || !check.is_int8) return text;
-  return text + (says_accuracy(check) ? "; accuracy: `deuteron eval`"
-                                      : "; it says nothing of accuracy: use `deuteron eval`");
+  return text + (measures_accuracy(check) ? "; accuracy: `deuteron eval`"
+                                          : "; it says nothing of accuracy: use `deuteron eval`");
 }
 
 SramUse sram_use(const Compilation& compilation) {
@@ -216,7 +218,7 @@ std::string to_json(const CompileReport& report) {
         "\"check_data\": \"{}\", \"check_samples\": {}, \"check_says_accuracy\": {}, "
         "\"calibrated_on_noise\": {},\n",
         check.sqnr_db, check.equal, reference_of(check), data_of(check), check.samples,
-        says_accuracy(check), check.calibrated_on_noise);
+        measures_accuracy(check), check.calibrated_on_noise);
   }
   const TargetDescription* target = find_target(report.target);
   text += "  \"operators\": [";

@@ -20,17 +20,17 @@ constexpr uint64_t kNeighbours = 8;
 // Bytes of tensors that are live while a call of the program runs and are not its operands.
 std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
   const auto calls = static_cast<uint32_t>(plan.calls.size());
-  struct Life {
+  struct LiveRange {
     uint32_t first = UINT32_MAX, last = 0;
     std::vector<uint32_t> users;
   };
-  std::vector<Life> lives(plan.tensors.size());
+  std::vector<LiveRange> ranges(plan.tensors.size());
   const auto touch = [&](TensorRef ref, uint32_t call, bool uses) {
     if (plan.tensor(ref).constant) return;
-    Life& life = lives[ref.index];
-    life.first = std::min(life.first, call);
-    life.last = std::max(life.last, call);
-    if (uses) life.users.push_back(call);
+    LiveRange& range = ranges[ref.index];
+    range.first = std::min(range.first, call);
+    range.last = std::max(range.last, call);
+    if (uses) range.users.push_back(call);
   };
   for (const TensorRef input : plan.inputs) touch(input, 0, false);
   for (uint32_t call = 0; call < calls; ++call) {
@@ -51,12 +51,12 @@ std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
   for (const TensorRef output : plan.outputs)
     if (calls > 0) touch(output, calls - 1, false);
   std::vector<uint64_t> outside(calls, 0);
-  for (size_t tensor = 0; tensor < lives.size(); ++tensor) {
-    const Life& life = lives[tensor];
-    if (life.first == UINT32_MAX) continue;
+  for (size_t tensor = 0; tensor < ranges.size(); ++tensor) {
+    const LiveRange& range = ranges[tensor];
+    if (range.first == UINT32_MAX) continue;
     const auto bytes = static_cast<uint64_t>(plan.tensors[tensor].type.bytes());
-    for (uint32_t call = life.first; call <= life.last && call < calls; ++call)
-      if (std::ranges::find(life.users, call) == life.users.end()) outside[call] += bytes;
+    for (uint32_t call = range.first; call <= range.last && call < calls; ++call)
+      if (std::ranges::find(range.users, call) == range.users.end()) outside[call] += bytes;
   }
   return outside;
 }

@@ -17,7 +17,7 @@ class DebugMapBuilder {
       : plan_(plan),
         value_of_tensor_(value_of_tensor),
         memory_(memory),
-        born_(plan.tensors.size(), {-1, 0}) {}
+        definitions_(plan.tensors.size(), {-1, 0}) {}
 
   std::vector<std::byte> build() {
     std::vector<Offset<pte::SourceOperator>> sources;
@@ -34,7 +34,8 @@ class DebugMapBuilder {
                                  plan_.calls[call]));
     }
     for (uint32_t i = 0; i < plan_.tensors.size(); ++i) {
-      if (value_of_tensor_[i] >= 0) add_tensor(plan_.tensors[i], value_of_tensor_[i], born_[i]);
+      if (value_of_tensor_[i] >= 0)
+        add_tensor(plan_.tensors[i], value_of_tensor_[i], definitions_[i]);
     }
     std::vector<Offset<pte::DebugBuffer>> buffers;
     if (memory_ != nullptr)
@@ -50,7 +51,7 @@ class DebugMapBuilder {
   }
 
  private:
-  struct Born {
+  struct Definition {
     int32_t call;
     uint32_t step;
   };
@@ -70,7 +71,7 @@ class DebugMapBuilder {
 
   Offset<pte::DebugCall> add_call(uint32_t index, const KernelCallPlan& call) {
     for (const TensorRef output : call.outputs)
-      born_[output.index] = {static_cast<int32_t>(index), 0};
+      definitions_[output.index] = {static_cast<int32_t>(index), 0};
     const auto from = origin(call.origin);
     const auto kernel = shared(call.kernel);
     return pte::CreateDebugCall(builder_, kernel, from, 0, call.macs, call.cycles,
@@ -81,7 +82,7 @@ class DebugMapBuilder {
     const LoweredPartition* partition = call.partition;
     const uint32_t last = partition == nullptr || partition->steps == 0 ? 0 : partition->steps - 1;
     for (const TensorRef output : call.outputs)
-      born_[output.index] = {static_cast<int32_t>(index), last};
+      definitions_[output.index] = {static_cast<int32_t>(index), last};
     std::vector<Offset<pte::DebugStep>> steps;
     if (partition != nullptr) {
       for (const StepInfo& step : partition->step_info) {
@@ -123,13 +124,14 @@ class DebugMapBuilder {
                   {static_cast<int32_t>(call_index), value.after_step});
   }
 
-  void add_tensor(const PlanTensor& tensor, int32_t value, Born born) {
-    add_described(tensor.name, tensor.type, tensor.origin, tensor.readers, value, false, 0, born);
+  void add_tensor(const PlanTensor& tensor, int32_t value, Definition definition) {
+    add_described(tensor.name, tensor.type, tensor.origin, tensor.readers, value, false, 0,
+                  definition);
   }
 
   void add_described(std::string_view name, const Type& type, const Origin& from,
                      std::span<const Origin> readers, int32_t value, bool in_delegate,
-                     uint64_t offset, Born born) {
+                     uint64_t offset, Definition definition) {
     const std::vector<int32_t> sizes(type.shape.begin(), type.shape.end());
     Offset<flatbuffers::Vector<float>> scales;
     Offset<flatbuffers::Vector<int32_t>> zero_points;
@@ -146,14 +148,14 @@ class DebugMapBuilder {
     const auto readers_vector = builder_.CreateVector(read_by);
     tensors_.push_back(pte::CreateDebugTensor(
         builder_, name_text, static_cast<int8_t>(scalar_type(type.dtype)), sizes_vector, order,
-        value, in_delegate, offset, born.call, born.step, from_origin, scales, zero_points,
-        type.quantization ? type.quantization->axis : -1, readers_vector));
+        value, in_delegate, offset, definition.call, definition.step, from_origin, scales,
+        zero_points, type.quantization ? type.quantization->axis : -1, readers_vector));
   }
 
   const MethodPlan& plan_;
   std::span<const int32_t> value_of_tensor_;
   const MemoryMap* memory_;
-  std::vector<Born> born_;  // by tensor: where it is made
+  std::vector<Definition> definitions_;  // by tensor: where it is made
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<Offset<pte::DebugTensor>> tensors_;
 };

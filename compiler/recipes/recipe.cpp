@@ -166,7 +166,7 @@ bool is_in_module(const Module& module, const Op& op, const std::string& path_of
   });
 }
 
-bool lies_in_type(const Module& module, const Op& op, std::string_view type) {
+bool is_in_module_of_type(const Module& module, const Op& op, std::string_view type) {
   return std::ranges::any_of(op.origin.sources, [&](uint32_t source) {
     return std::ranges::any_of(module.sources[source].module_types, [&](std::string_view known) {
       return known == type ||
@@ -187,7 +187,7 @@ bool selects(const Module& module, const Graph& graph, const Selector& selector,
                 return is_in_module(module, op, path_of_module);
               }) &&
          fits(selector.module_types,
-              [&](const std::string& type) { return lies_in_type(module, op, type); }) &&
+              [&](const std::string& type) { return is_in_module_of_type(module, op, type); }) &&
          fits(selector.operators,
               [&](const std::string& name) { return is_operator(module, graph, id, name); }) &&
          fits(selector.inputs,

@@ -76,7 +76,7 @@ void use_converter(RecipeSpec& spec, const ConverterOptions& converter);
 Result<void> check_recipe(const RecipeSpec& spec);
 // Whether a backend of the recipe runs operators on the NPU.
 bool uses_npu(const RecipeSpec& spec);
-// The first backend whose constants somebody else places, by its name; empty: Deuteron places all.
+// The first backend whose constants another runtime or tool places; empty: Deuteron places all.
 std::string_view who_places_constants(const RecipeSpec& spec);
 // Reads a recipe from a JSON file (docs/recipes.md). Errors: kFileNotFound, kRecipeInvalid.
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target);

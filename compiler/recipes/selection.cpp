@@ -33,7 +33,7 @@ bool names_operator(std::string_view name, std::string_view op) {
   return op == name || op.substr(0, op.find('.')) == name;
 }
 
-bool stands_for(const Module& module, const Graph& graph, OpId id, std::string_view name) {
+bool is_named(const Module& module, const Graph& graph, OpId id, std::string_view name) {
   return is_operator(module, graph, id, name) || has_name(module, graph, id, name);
 }
 
@@ -103,7 +103,7 @@ Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
             return source.name == name || names_operator(name, source.target);
           });
       for (const OpId op : graph.ops())
-        if (stands_for(module, graph, op, name)) {
+        if (is_named(module, graph, op, name)) {
           overrides[op.index] = choice;
           found = true;
         }

@@ -45,7 +45,7 @@ struct Opened {
   int32_t kernels = 0;     // that the NPU has run
 };
 
-void tell(const Platform& platform, const char* sentence) {
+void log(const Platform& platform, const char* sentence) {
   if (platform.log != nullptr) platform.log(platform.context, sentence);
 }
 
@@ -198,7 +198,7 @@ Error run(Opened& opened, EventTracer* tracer) {
   const runtime::Observer observer{&opened, before, after};
   const pte::Status status = opened.method.run(watches ? &observer : nullptr);
   if (!status.ok()) {
-    tell(opened.platform, sentence(status));
+    log(opened.platform, sentence(status));
     return Error::Internal;
   }
   if (opened.captures) machine.log_captured(machine.context, *tracer);
@@ -215,7 +215,7 @@ std::span<std::byte> allocate(MemoryAllocator& allocator, size_t bytes) {
 }
 
 Error refuse(const Platform& platform, const pte::Status& status) {
-  tell(platform, sentence(status));
+  log(platform, sentence(status));
   return Error::DelegateInvalidCompatibility;
 }
 
@@ -225,7 +225,7 @@ Error unwrap(Opened& opened, MemoryAllocator& allocator, std::span<const std::by
   NeutronProgram& neutron = opened.neutron;
   if (const NeutronPayloadError error = read_neutron_payload(payload, &neutron);
       error != NeutronPayloadError::kNone) {
-    tell(opened.platform, text(error));
+    log(opened.platform, text(error));
     return Error::DelegateInvalidCompatibility;
   }
   opened.is_neutron = true;
@@ -276,7 +276,7 @@ Error open(Opened& opened, MemoryAllocator& allocator, Payloads payloads,
   uint64_t planned = 0;
   for (uint32_t i = 0; i < need.memories; ++i) planned += need.memory_bytes(i);
   if (planned > opened.machine.most_planned_bytes) {
-    tell(platform, "the program plans more memory than its machine has");
+    log(platform, "the program plans more memory than its machine has");
     return Error::DelegateInvalidCompatibility;
   }
   std::span<std::byte> memories[kMaxMemories];
@@ -291,7 +291,7 @@ Error open(Opened& opened, MemoryAllocator& allocator, Payloads payloads,
   if (!status.ok()) return refuse(platform, status);
   if (opened.is_neutron && (opened.method.input_count() != opened.neutron.inputs ||
                             opened.method.output_count() != opened.neutron.outputs)) {
-    tell(platform, text(NeutronPayloadError::kDamaged));
+    log(platform, text(NeutronPayloadError::kDamaged));
     return Error::DelegateInvalidCompatibility;
   }
   return Error::Ok;
@@ -306,7 +306,7 @@ Error set_input(Opened& opened, size_t index, const runtime::Tensor& place) {
                                                              .sizes = place.shape(),
                                                              .dim_order = place.order()});
   if (status.ok()) return Error::Ok;
-  tell(opened.platform, sentence(status));
+  log(opened.platform, sentence(status));
   return Error::InvalidArgument;
 }
 
@@ -337,7 +337,7 @@ Error execute_neutron(Opened& opened, EventTracer* tracer, Span<EValue*> argumen
     const runtime::Tensor* place = method.input_tensor(i);
     if (!find_argument(opened, i, arguments, place, &given) ||
         !gather(given, neutron.channels_last(i), place->data)) {
-      tell(opened.platform, kOtherTensor);
+      log(opened.platform, kOtherTensor);
       return Error::InvalidArgument;
     }
     if (const Error error = set_input(opened, i, *place); error != Error::Ok) return error;
@@ -348,7 +348,7 @@ Error execute_neutron(Opened& opened, EventTracer* tracer, Span<EValue*> argumen
     const runtime::Tensor* place = method.output_tensor(i);
     if (!find_argument(opened, operand, arguments, place, &given) ||
         !scatter(place->data, neutron.channels_last(operand), given)) {
-      tell(opened.platform, kOtherTensor);
+      log(opened.platform, kOtherTensor);
       return Error::InvalidArgument;
     }
   }
@@ -363,7 +363,7 @@ Result<DelegateHandle*> DeuteronBackend::init(BackendInitContext& context,
   MemoryAllocator* allocator = context.get_runtime_allocator();
   if (allocator == nullptr) return Error::InvalidArgument;
   if (processed == nullptr || processed->data() == nullptr) {
-    tell(platform_, "the delegate has no payload");
+    log(platform_, "the delegate has no payload");
     return Error::DelegateInvalidCompatibility;
   }
   const std::span payload(static_cast<const std::byte*>(processed->data()), processed->size());
@@ -385,11 +385,11 @@ Error DeuteronBackend::execute(BackendExecutionContext& context, DelegateHandle*
   runtime::Method& method = opened.method;
   const size_t inputs = method.input_count(), outputs = method.output_count();
   if (!opened.is_neutron && arguments.size() != inputs + outputs) {
-    tell(platform_, "the delegate has another number of inputs and outputs than its program");
+    log(platform_, "the delegate has another number of inputs and outputs than its program");
     return Error::InvalidArgument;
   }
   if (opened.running.test_and_set(std::memory_order_acquire)) {
-    tell(platform_, "another thread runs the same method");
+    log(platform_, "another thread runs the same method");
     return Error::InvalidState;
   }
   struct Done {
@@ -401,8 +401,8 @@ Error DeuteronBackend::execute(BackendExecutionContext& context, DelegateHandle*
     const bool input = i < inputs;
     if (fits(arguments[i], input ? method.input_tensor(i) : method.output_tensor(i - inputs)))
       continue;
-    tell(platform_, input ? "an input has not the type or shape that the program takes"
-                          : "an output has not the type or shape that the program returns");
+    log(platform_, input ? "an input has not the type or shape that the program takes"
+                         : "an output has not the type or shape that the program returns");
     return Error::InvalidArgument;
   }
   for (size_t i = 0; i < inputs; ++i) {

@@ -30,11 +30,11 @@ class Execution {
   Status operator()(uint32_t, const End&) { return Status::kOk; }
   Status operator()(uint32_t index, const Copy& command) {
     std::memcpy(regions_.at(command.destination), regions_.at(command.source), command.bytes);
-    tell(timeline_.copy(index, command));
+    emit_event(timeline_.copy(index, command));
     return Status::kOk;
   }
   Status operator()(uint32_t index, const Wait& command) {
-    tell(timeline_.wait(index, command));
+    emit_event(timeline_.wait(index, command));
     return Status::kOk;
   }
   template <class Command>
@@ -42,13 +42,13 @@ class Execution {
     const Status status =
         simulator::run(kernels_, {target_, index, kernel_context_}, regions_, command);
     if (status == Status::kOk)
-      tell(timeline_.call(index, Command::kOpcode, cycles(target_, command).total));
+      emit_event(timeline_.call(index, Command::kOpcode, cycles(target_, command).total));
     return status;
   }
   const Timeline& timeline() const { return timeline_; }
 
  private:
-  void tell(const Event& event) const {
+  void emit_event(const Event& event) const {
     if (sink_.on_event != nullptr) sink_.on_event(sink_.context, event);
   }
 

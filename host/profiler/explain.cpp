@@ -15,7 +15,7 @@ namespace dtr {
 namespace {
 
 // Parts of an operator's cycles below this are not worth a sentence.
-constexpr double kWorthSaying = 0.15;
+constexpr double kWorthMentioning = 0.15;
 // The array is as busy as it gets.
 constexpr double kWellUsed = 0.8;
 
@@ -94,29 +94,29 @@ class Explainer {
 
   Explanation run() {
     const CycleBreakdown& spent = row_.spent;
-    says_.costs = fmt::format("{} cycles, {} of the run", with_thousands(spent.total()),
-                              percent(share(spent.total(), profile_.total)));
+    explanation_.costs = fmt::format("{} cycles, {} of the run", with_thousands(spent.total()),
+                                     percent(share(spent.total(), profile_.total)));
     if (const std::string time = profile_.time(row_); !time.empty())
-      says_.costs += fmt::format(" ({})", time);
-    says_.costs += fmt::format(", in {} ({})", plural(row_.calls, "call"), row_.kernels);
+      explanation_.costs += fmt::format(" ({})", time);
+    explanation_.costs += fmt::format(", in {} ({})", plural(row_.calls, "call"), row_.kernels);
     struct Part {
       uint64_t cycles;
       void (Explainer::*say)();
     };
-    Part parts[] = {{spent.cpu, &Explainer::say_cpu},
-                    {spent.host, &Explainer::say_host},
-                    {spent.stall, &Explainer::say_stall},
-                    {spent.npu, &Explainer::say_npu}};
+    Part parts[] = {{spent.cpu, &Explainer::explain_cpu},
+                    {spent.host, &Explainer::explain_host},
+                    {spent.stall, &Explainer::explain_stall},
+                    {spent.npu, &Explainer::explain_npu}};
     std::ranges::stable_sort(parts, std::greater<>(), &Part::cycles);
     for (const Part& part : parts)
-      if (share(part.cycles, spent.total()) >= kWorthSaying) (this->*part.say)();
-    if (row_.added > 0) say_added();
-    return std::move(says_);
+      if (share(part.cycles, spent.total()) >= kWorthMentioning) (this->*part.explain)();
+    if (row_.added > 0) explain_added();
+    return std::move(explanation_);
   }
 
  private:
-  void because(std::string_view sentence) { says_.because.emplace_back(sentence); }
-  void change(std::string_view sentence) { says_.to_change.emplace_back(sentence); }
+  void because(std::string_view sentence) { explanation_.because.emplace_back(sentence); }
+  void change(std::string_view sentence) { explanation_.to_change.emplace_back(sentence); }
   std::string of_it(uint64_t cycles) const {
     return fmt::format("{} ({})", with_thousands(cycles),
                        percent(share(cycles, row_.spent.total())));
@@ -131,7 +131,7 @@ class Explainer {
   }
   bool is_own(const ProfileSpan& span) const { return &profile_.rows[span.row] == &row_; }
 
-  void say_cpu() {
+  void explain_cpu() {
     std::string kernels;
     bool converts = true;
     for (const ProfileSpan& span : profile_.spans) {
@@ -143,7 +143,7 @@ class Explainer {
     because(fmt::format("{} cycles are {} for the Cortex-M, which runs {}", of_it(row_.spent.cpu),
                         profile_.cpu_unit == npu::ProfileUnit::kEstimate ? "estimated" : "counted",
                         kernels));
-    const uint64_t ends = say_ends();
+    const uint64_t ends = explain_ends();
     if (converts && ends < row_.spent.cpu)
       change(
           "bring what computes in float beside it onto the NPU: `deuteron compile --placement "
@@ -158,7 +158,7 @@ class Explainer {
 
   // Says what the row's conversions between float and int8 cost at the program's ends, where
   // nothing computes before them or nothing behind them. Returns their cycles.
-  uint64_t say_ends() {
+  uint64_t explain_ends() {
     std::vector<const ProfileSpan*> kernels;
     for (const ProfileSpan& span : profile_.spans)
       if (span.track != ProfileSpan::Track::kCopy && !span.waits) kernels.push_back(&span);
@@ -172,7 +172,7 @@ class Explainer {
       cycles += (*at)->end - (*at)->start;
       layout = layout || (pte_file_ != nullptr && reorders(*pte_file_, (*at)->instruction));
     }
-    if (share(cycles, row_.spent.total()) >= kWorthSaying)
+    if (share(cycles, row_.spent.total()) >= kWorthMentioning)
       change(
           fmt::format("give and take int8: compile with --io int8, which saves {}{}{}",
                       layout ? "at most " : "", with_time(cycles),
@@ -180,7 +180,7 @@ class Explainer {
     return cycles;
   }
 
-  void say_host() {
+  void explain_host() {
     because(fmt::format("{} cycles are the host's: it starts each call of the NPU and each copy",
                         of_it(row_.spent.host)));
     if (row_.npu_calls > 1)
@@ -191,7 +191,7 @@ class Explainer {
           "fuse small operators or use fewer, wider ones");
   }
 
-  void say_stall() {
+  void explain_stall() {
     because(fmt::format(
         "{} cycles wait for {} bytes of constants from flash, which what runs before does not hide",
         of_it(row_.spent.stall), with_thousands(row_.flash_bytes)));
@@ -201,7 +201,7 @@ class Explainer {
       change("put it later in the network, or keep the program's first operators small");
   }
 
-  void say_npu() {
+  void explain_npu() {
     const double utilization = profile_.utilization(row_);
     std::string sentence = fmt::format("{} cycles the NPU computes", of_it(row_.spent.npu));
     if (row_.macs > 0)
@@ -234,8 +234,8 @@ class Explainer {
       return;
     }
     const Channels found = channels(pte_file_, row_);
-    say_multiple(found.in, profile_.target->npu.macs, "input channels");
-    say_multiple(found.out, profile_.target->npu.pipelines, "output channels");
+    explain_multiple(found.in, profile_.target->npu.macs, "input channels");
+    explain_multiple(found.out, profile_.target->npu.pipelines, "output channels");
     if (row_.limited_by == "weight port")
       change(
           fmt::format("more positions or rows for each weight: only {} outputs share one at a time",
@@ -255,13 +255,13 @@ class Explainer {
     return sum;
   }
 
-  void say_multiple(int64_t channels, uint32_t unit, std::string_view what) {
+  void explain_multiple(int64_t channels, uint32_t unit, std::string_view what) {
     if (channels <= 0 || channels % unit == 0) return;
     change(fmt::format("{} in multiples of {}: {} cost as much as {}", what, unit, channels,
                        align_up(channels, int64_t{unit})));
   }
 
-  void say_added() {
+  void explain_added() {
     std::string values;
     for (const ProfileSpan& span : profile_.spans)
       if (!span.step.rearranges.empty() && &profile_.rows[span.row] == &row_)
@@ -275,7 +275,7 @@ class Explainer {
   const ProfileRow& row_;
   const PteFile* pte_file_;
   const AdvisedCalls& advised_;
-  Explanation says_;
+  Explanation explanation_;
 };
 
 }  // namespace

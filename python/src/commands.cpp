@@ -82,7 +82,7 @@ class Loader {
   }
   // Called by the work, whose caller runs the loader. The arrays live as long as this object.
   Result<Samples> bind(Work& work, const Graph& graph) {
-    work.ask([&] { tensors_ = to_tensors(make_(inputs_of(graph))); });
+    work.call_and_wait([&] { tensors_ = to_tensors(make_(inputs_of(graph))); });
     return Samples::bind(graph, tensors_, name_);
   }
 

@@ -129,7 +129,7 @@ void Work::post(std::function<void()> call) {
   changed_.notify_all();
 }
 
-void Work::ask(std::function<void()> call) {
+void Work::call_and_wait(std::function<void()> call) {
   bool done = false;
   std::unique_lock lock(mutex_);
   calls_.push_back({.function = std::move(call), .done = &done});

@@ -59,7 +59,7 @@ class Work {
   // For the body: runs `call` on the thread that called, with the interpreter's lock. `post` does
   // not wait for it. `call_and_wait` does, and throws Cancelled if the call raised an error.
   void post(std::function<void()> call);
-  void ask(std::function<void()> call);
+  void call_and_wait(std::function<void()> call);
 
   // The interpreter ends: cancels all work that runs, waits until it has ended, at most as long as
   // this, and refuses what comes after. Called with the interpreter's lock.

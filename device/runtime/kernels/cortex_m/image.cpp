@@ -5,8 +5,9 @@ namespace {
 
 constexpr int32_t kMax = 1 << 15;
 
-// Whether the bytes lie in the order of `wanted`, dimensions of extent 1 not counted.
-bool lies_in_order(const Tensor& tensor, std::span<const uint8_t> wanted) {
+// Whether the dimensions are in memory in the order of `wanted`, dimensions of extent 1 not
+// counted.
+bool has_dim_order(const Tensor& tensor, std::span<const uint8_t> wanted) {
   size_t at = 0;
   for (const uint8_t dim : tensor.order()) {
     if (tensor.sizes[dim] == 1) continue;
@@ -25,11 +26,11 @@ bool is_list(const Tensor& tensor, int32_t count) {
 
 bool read_image(const Tensor& tensor, Image* image) {
   constexpr uint8_t kOrder4[] = {0, 2, 3, 1}, kOrder3[] = {0, 2, 1};
-  if (tensor.rank == 4 && lies_in_order(tensor, kOrder4)) {
+  if (tensor.rank == 4 && has_dim_order(tensor, kOrder4)) {
     *image = {tensor.sizes[0], tensor.sizes[2], tensor.sizes[3], tensor.sizes[1]};
     return true;
   }
-  if (tensor.rank == 3 && lies_in_order(tensor, kOrder3)) {
+  if (tensor.rank == 3 && has_dim_order(tensor, kOrder3)) {
     *image = {tensor.sizes[0], 1, tensor.sizes[2], tensor.sizes[1]};
     return true;
   }
@@ -39,7 +40,7 @@ bool read_image(const Tensor& tensor, Image* image) {
 bool read_pool_image(const Tensor& tensor, Image* image) {
   constexpr uint8_t kOrder[] = {0, 1, 2};
   if (tensor.rank != 3) return read_image(tensor, image);
-  if (!lies_in_order(tensor, kOrder)) return false;
+  if (!has_dim_order(tensor, kOrder)) return false;
   *image = {tensor.sizes[0], tensor.sizes[1], tensor.sizes[2], 1};
   return true;
 }

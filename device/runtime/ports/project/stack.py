@@ -32,7 +32,7 @@ INDIRECT = (
     (
         (
             r"dtr::simulator::(execute|run|internal::apply|visit|\(anonymous"
-            r" namespace\)::Execution::(?!tell))"
+            r" namespace\)::Execution::(?!emit_event))"
         ),
         (r"dtr::simulator::\(anonymous namespace\)::\w+\(dtr::simulator::Call const&",),
     ),
@@ -47,7 +47,7 @@ INDIRECT = (
         ),
     ),
     # Nobody listens in a firmware.
-    (r"dtr::simulator::\(anonymous namespace\)::Execution::tell\(", ()),
+    (r"dtr::simulator::\(anonymous namespace\)::Execution::emit_event\(", ()),
     (r"dtr::runtime::Program::(load|check)\(", ()),
     (r"dtr::runtime::Program::constant\(", (r"dtr::pte::TensorFiles::search\(",)),
     (r"dtr::pte::VerifiedFile::(check|check_checksum|open)\(", (r"dtr::crc32_with_hole\(",)),
