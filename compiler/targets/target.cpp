@@ -191,7 +191,7 @@ constexpr std::array kTargets{
         .published = {},
         .is_test = false},
     TargetDescription{.name = "test-4x4",
-                      .summary = "a machine for tests, which nobody builds: an NPU of 4 x 4 lanes "
+                      .summary = "a machine for tests, which does not exist: an NPU of 4 x 4 lanes "
                                  "at 150 MHz beside a Cortex-M33 at 75 MHz",
                       .recipe = kNeutronAndCortexM,
                       .npu = kTest4x4,
