@@ -53,7 +53,7 @@ def findings(root):
         first = next(b for a, b in zip(keys, keys[1:]) if a > b)
         errors.append(f"{TABLE}: not sorted by id at {first}")
     errors += [
-        f"{TABLE}: {key} stands twice"
+        f"{TABLE}: {key} occurs twice"
         for key in sorted({key for key in keys if keys.count(key) > 1})
     ]
     code_folders = [

@@ -25,33 +25,33 @@ struct CompareOptions {
 
 const CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
   CLI::App* verb = app.add_subcommand("compare",
-                                      "How far B is from A: results (.npz, .npy), programs or "
-                                      "models; exit code 1 if what is asked for does not hold");
-  verb->add_option(
-          "A", o.expected,
-          "What is expected: results, a program (.pte), or a model (.pt2, .tflite, .onnx, .ir)")
+                                      "Compare B with A: results (.npz, .npy), programs or models; "
+                                      "exit code 1 if a given bound does not hold");
+  verb->add_option("A", o.expected,
+                   "Reference: results, a program (.pte), or a model (.pt2, .tflite, .onnx, .ir)")
       ->required();
-  verb->add_option("B", o.actual, "What is held against it")->required();
+  verb->add_option("B", o.actual, "Results, program or model that is compared with it")->required();
   verb->add_option("--data", o.data, "Samples to run programs and models on (.npz, .npy)");
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--samples", o.samples, "Compare only the first N samples (0: all)")
       ->capture_default_str();
   verb->add_option(
           "--step", o.step,
-          "Quantization step of float outputs; default: that with which a program dequantizes them")
+          "Quantization step of float outputs; default: the one of a program's last dequantize")
       ->check(number(std::numeric_limits<double>::min(), std::numeric_limits<double>::max(),
                      "POSITIVE"));
-  verb->add_option("--rtol", o.rtol, "All close: |a - b| <= atol + rtol * |a| for every element")
+  verb->add_option("--rtol", o.rtol, "Bound: |a - b| <= atol + rtol * |a| for every element")
       ->check(number(0, std::numeric_limits<double>::max(), "NONNEGATIVE"));
-  verb->add_option("--atol", o.atol, "The absolute part of it")
+  verb->add_option("--atol", o.atol, "Absolute part of the bound of --rtol")
       ->check(number(0, std::numeric_limits<double>::max(), "NONNEGATIVE"));
   verb->add_option("--max-steps", o.max_steps,
-                   "No element is further apart than this many quantization steps")
+                   "Bound: largest difference of an element in quantization steps")
       ->check(number(0, std::numeric_limits<double>::max(), "NONNEGATIVE"));
-  verb->add_option("--min-sqnr", o.min_sqnr, "Every output has this many dB or more")
+  verb->add_option("--min-sqnr", o.min_sqnr, "Bound: least SQNR of an output in dB")
       ->check(number(-std::numeric_limits<double>::max(), std::numeric_limits<double>::max(), ""));
-  verb->add_option("--min-argmax", o.min_argmax,
-                   "Share of the samples (0 to 1) whose largest element is the same one")
+  verb->add_option(
+          "--min-argmax", o.min_argmax,
+          "Bound: least share of the samples (0 to 1) whose largest element has the same index")
       ->check(number(0, 1, "0 to 1"));
   verb->add_option("--json", o.json, "Write the figures as JSON");
   example(verb,
@@ -68,8 +68,8 @@ Result<void> check_tensor_files(const CompareOptions& options) {
     any = any || kind == FileKind::kProgram;
   }
   if (any) return {};
-  return fail(DiagnosticId::kModelUnknown, "neither side is a program: --tensors has nothing to do",
-              "leave --tensors away", {.file = options.tensor_files.front()});
+  return fail(DiagnosticId::kModelUnknown, "neither side is a program: --tensors has no effect",
+              "omit --tensors", {.file = options.tensor_files.front()});
 }
 
 Result<bool> run_compare(const CommonOptions&, const CompareOptions& options) {

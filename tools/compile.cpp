@@ -18,10 +18,10 @@ namespace {
 // Options stand in the order of the help.
 CLI::Option* add_converter_options(CLI::App* verb, CompileOptions& o) {
   CLI::Option* converter =
-      verb->add_option("--converter", o.converter,
-                       "Let NXP's converter make the payloads of the NPU: a command, called with "
-                       "--input, --output and --target behind it "
-                       "(docs/recipes.md)")
+      verb->add_option(
+              "--converter", o.converter,
+              "Command of NXP's converter, which then makes the payloads of the NPU: it is "
+              "called with --input, --output and --target appended (docs/recipes.md)")
           ->type_name("CMD")
           ->check(CLI::Validator(
               [](const std::string& text) {
@@ -32,10 +32,11 @@ CLI::Option* add_converter_options(CLI::App* verb, CompileOptions& o) {
               },
               "", "command"));
   verb->add_option("--keep-neutron-ir", o.keep_neutron_ir,
-                   "Leave what the converter reads and writes in this folder (.tflite)")
+                   "Keep the files that the converter reads and writes in this folder (.tflite)")
       ->type_name("FOLDER")
       ->needs(converter);
-  verb->add_option("--converter-seconds", o.converter_seconds, "End a conversion that takes longer")
+  verb->add_option("--converter-seconds", o.converter_seconds,
+                   "Stop the converter after so many seconds")
       ->check(CLI::Range(1, 86400))
       ->needs(converter)
       ->capture_default_str();
@@ -46,7 +47,8 @@ void add_calibration_options(CLI::App* verb, CompileOptions& o) {
   CLI::Option* load = add_calibration(verb, o.calibration, o.random_samples, o.load_calibration);
   verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)")
       ->excludes(load);
-  verb->add_option("--observer", o.observer, "How ranges come from observed values")
+  verb->add_option("--observer", o.observer,
+                   "How the range of a value is computed from the observed values")
       ->check(CLI::IsMember({"histogram", "min-max"}))
       ->excludes(load)
       ->capture_default_str();
@@ -94,43 +96,45 @@ void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions&
   CLI::Option* no_check = verb->add_flag(
       "!--no-check", o.check, "Do not run the program on samples and compare it with the model");
   verb->add_option("--min-sqnr", o.min_sqnr,
-                   "Refuse the program if an output has fewer dB than this in that comparison "
-                   "(-99: accept any; default 3, where samples are given); with --accuracy auto, "
-                   "the goal of the search")
+                   "Refuse the program if the SQNR of an output in that comparison is below this "
+                   "many dB (-99: accept any; default 3, where samples are given); with --accuracy "
+                   "auto, the goal of the search")
       ->check(number(-99, 99, ""))
       ->excludes(no_check);
   verb->add_flag("--row-packing", o.row_packing,
-                 "Let convolutions of few channels fill the array from neighbouring columns (an "
-                 "assumption, see docs/npu.md)")
+                 "Let convolutions with few channels fill the MAC array from neighbouring columns "
+                 "(an assumption about the NPU, docs/npu.md)")
       ->excludes(converter);
   verb->add_option("--schedule", o.schedule,
-                   "Kernels and calls of the NPU: Deuteron's own, or like those that NXP's "
-                   "converter lists, for comparison (docs/npu.md)")
+                   "Kernel calls of the NPU: Deuteron's own, or those that NXP's converter would "
+                   "list, for comparison (docs/npu.md)")
       ->check(CLI::IsMember({"own", "nxp-like"}))
       ->excludes(converter)
       ->capture_default_str();
   verb->add_option("--sram", o.sram,
-                   "SRAM that the program may use, in bytes (64K, 1M): the program is the fastest "
-                   "that is found within them (docs/memory.md); default: the recipe's, else all "
-                   "that the target has")
+                   "Bytes of SRAM that the program may use (64K, 1M); the compiler searches for "
+                   "the fastest program within them (docs/memory.md); default: the recipe's, else "
+                   "all that the target has")
       ->type_name("BYTES")
       ->excludes(converter);
   verb->add_option("--optimize", o.optimize,
-                   "The fastest program within the SRAM (speed), the smallest of at most 1 % more "
-                   "cycles (balance), or the smallest (size); default: the recipe's, else speed")
+                   "Choose the fastest program within the SRAM (speed), the smallest with at most "
+                   "1 % more cycles (balance), or the smallest (size); default: the recipe's, else "
+                   "speed")
       ->check(CLI::IsMember({"speed", "balance", "size"}))
       ->excludes(converter);
-  verb->add_option("--constants", o.constants,
-                   "Where constants lie when the program starts: in flash, from which the NPU's "
-                   "are copied while it runs, or in SRAM with the "
-                   "whole program, where nothing waits; default: the recipe's, else the target's "
-                   "(docs/npu.md)")
+  verb->add_option(
+          "--constants", o.constants,
+          "Memory of the constants when the program starts: flash, from which it copies "
+          "the NPU's constants while it runs, or SRAM, together with the whole program, so "
+          "that no call waits for a copy; default: the recipe's, else the target's "
+          "(docs/npu.md)")
       ->check(CLI::IsMember({"sram", "flash"}))
       ->excludes(converter);
   verb->add_flag("!--no-debug-map", o.debug_map, "Leave out the map that verify and profile read");
   verb->add_option("--etrecord", o.etrecord,
-                   "Write what ExecuTorch's Inspector needs to tell a profile in terms of the "
-                   "model (ETRecord, docs/profiling.md)");
+                   "Write the record with which ExecuTorch's Inspector maps a profile to the model "
+                   "(ETRecord, docs/profiling.md)");
 }
 
 void add_placement_options(CLI::App* verb, CompileOptions& o) {
@@ -139,9 +143,9 @@ void add_placement_options(CLI::App* verb, CompileOptions& o) {
       ->type_name("NODE|OP")
       ->allow_extra_args(false);
   verb->add_option("--force-on", o.force_on,
-                   "Run a node or operator on the NPU even where handing it over costs more than "
-                   "it saves; an error if it cannot run there "
-                   "(repeatable; all: whatever can)")
+                   "Run a node or operator on the NPU even if the call costs more cycles than it "
+                   "saves; an error if the NPU cannot run it (repeatable; all: everything that the "
+                   "NPU can run)")
       ->type_name("NODE|OP")
       ->allow_extra_args(false);
   verb->add_option("--stop-at", o.stop_at, "Compile up to this node: its value becomes the output")
@@ -152,8 +156,8 @@ void add_report_options(CLI::App* verb, CompileOptions& o) {
   verb->add_option("--placement", o.placement,
                    "Write why operators are not on the NPU, as JSON (docs/placement.md)");
   verb->add_option("--patterns", o.patterns,
-                   "Write which backend quantizes which operator, and what the others said, as "
-                   "JSON (docs/recipes.md)");
+                   "Write which backend quantizes each operator, and why others do not, as JSON "
+                   "(docs/recipes.md)");
   verb->add_flag("--report-quantization", o.report_quantization,
                  "Print range, scale, saturation and SQNR of every tensor, and the error that "
                  "every operator adds, on up to 8 samples");
@@ -183,9 +187,9 @@ void add_pass_options(CLI::App* verb, CompileOptions& o) {
           },
           "", "pass"));
   verb->add_flag("-v,--verbose", o.verbose,
-                 "Print why passes left operators as they are, such as a batch norm that is not "
-                 "folded, which quantization patterns were "
-                 "rejected and where quantizations met");
+                 "Print why passes did not change an operator, such as a batch norm that is not "
+                 "folded, which quantization patterns were rejected, and for which values two "
+                 "operators need different quantizations");
   verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
 }
 

@@ -16,14 +16,14 @@ struct ConvertVerbOptions {
 
 const CLI::App* add_convert(CLI::App& app, ConvertVerbOptions& o) {
   CLI::App* verb = app.add_subcommand(
-      "convert", "Make NeutronGraph operators of Neutron IR, as NXP's converter does");
+      "convert", "Convert Neutron IR to NeutronGraph operators, as NXP's converter does");
   verb->add_option("IN", o.input, "Neutron IR, or another int8 model (.tflite)")->required();
-  verb->add_option("OUT", o.output, "Where the converted model goes (.tflite)")->required();
+  verb->add_option("OUT", o.output, "Converted model to write (.tflite)")->required();
   add_target(verb, o.convert.target, "Machine to convert for, see `deuteron targets`");
   verb->add_flag("--fetch-constants-to-sram", o.convert.fetch_constants_to_sram,
                  "Leave constants in flash, and copy them to SRAM while the model runs");
   verb->add_flag("--profile", o.convert.profile,
-                 "Make payloads whose runs record an event for each kernel");
+                 "Make payloads that record an event for each kernel when they run");
   verb->add_option("--kernel-selection", o.kernel_selection,
                    "Write the table of the kernels that the model calls (.c)");
   verb->add_flag("-v,--verbose", o.verbose, "Print the operators, graphs and kernels");

@@ -253,9 +253,9 @@ int command(int argc, char** argv, dtr::Options& options) {
   app.add_flag("--time", options.time,
                "Print time and number of changes of every pass to standard error");
   app.add_flag("-v,--verbose", options.verbose,
-               "Print why passes left operators as they are to standard error");
+               "Print to standard error why passes did not change operators");
   app.add_flag("--split-input-file", options.split,
-               "Treat the parts between lines `// -----` as files of their own");
+               "Treat the parts between lines `// -----` as separate files");
   app.add_flag("--elide-constants", options.print.elide_constants,
                "Print big constants as seeded<hash>: small text, other contents");
   app.add_option("--elide-above", options.print.inline_elements,

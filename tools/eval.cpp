@@ -20,8 +20,8 @@ struct EvalOptions {
 };
 
 const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
-  CLI::App* verb =
-      app.add_subcommand("eval", "Accuracy of a program over a data set, beside the float model's");
+  CLI::App* verb = app.add_subcommand(
+      "eval", "Compare the accuracy of a program over a data set with the float model's");
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
   verb->add_option("--data", o.data,
                    "Data set (.npz) with inputs, labels, and float_output if the float model's "

@@ -15,11 +15,11 @@ struct ExplainOptions {
 const CLI::App* add_explain(CLI::App& app, ExplainOptions& o) {
   CLI::App* verb = app.add_subcommand(
       "explain",
-      "Say in words why operators cost what they cost, and what would make them cheaper");
+      "Explain in words what determines the cycles of operators, and what would reduce them");
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
   add_tensor_files(verb, o.tensor_files);
-  verb->add_option("OP", o.name, "Only operators that have this in their name, module or kernel");
-  verb->add_option("--most", o.most, "So many of them, those with the most cycles")
+  verb->add_option("OP", o.name, "Only operators whose name, module or kernel contains this");
+  verb->add_option("--most", o.most, "Number of operators to explain, those with the most cycles")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   example(verb, "deuteron explain digits.pte stem");

@@ -15,13 +15,14 @@ struct ExploreArguments : ExploreOptions {
 
 const CLI::App* add_explore(CLI::App& app, ExploreArguments& o) {
   CLI::App* verb = app.add_subcommand(
-      "explore", "What less SRAM costs: compile and simulate a model within different budgets");
+      "explore",
+      "Show what less SRAM costs: compile and simulate a model within different budgets");
   CompileOptions& c = o.compile;
   add_model(verb, c.model);
   verb->add_option("--axis", o.axis, "What is varied between the programs: bytes of SRAM")
       ->check(CLI::IsMember({"sram"}))
       ->capture_default_str();
-  verb->add_option("--points", o.points, "Compile so many programs")
+  verb->add_option("--points", o.points, "Number of programs to compile")
       ->check(CLI::Range(2, 200))
       ->capture_default_str();
   add_target(verb, c.target, "Target, see `deuteron targets`");
@@ -31,11 +32,11 @@ const CLI::App* add_explore(CLI::App& app, ExploreArguments& o) {
       ->check(CLI::IsMember({"float", "int8"}))
       ->capture_default_str();
   verb->add_option("--constants", c.constants,
-                   "Where constants lie when a program starts, as for `deuteron compile`")
+                   "Memory of the constants when a program starts, as for `deuteron compile`")
       ->check(CLI::IsMember({"sram", "flash"}));
   verb->add_option("--json", o.json, "Write the programs' figures as JSON");
-  verb->add_option("--svg", o.svg, "Draw cycles against bytes (.svg)");
-  verb->add_option("--html", o.html, "Write the drawing and the table as a page (.html)");
+  verb->add_option("--svg", o.svg, "Plot cycles against bytes (.svg)");
+  verb->add_option("--html", o.html, "Write the plot and the table as a page (.html)");
   add_threads(verb, c.threads);
   example(verb, "deuteron explore models/mlperf_tiny/kws_dscnn_int8.tflite --io int8 --points 8");
   return verb;

@@ -24,10 +24,12 @@ const CLI::App* add_firmware(CLI::App& app, FirmwareOptions& o) {
   CLI::App* verb = app.add_subcommand("firmware",
                                       "Write a CMake project that runs programs on a board, with "
                                       "just the memory and the kernels they need");
-  verb->add_option("PROGRAM", o.programs, "Programs (.pte): several take turns in one arena")
+  verb->add_option("PROGRAM", o.programs,
+                   "Programs (.pte); several share one arena and run one at a time")
       ->required();
-  verb->add_option("-o,--output", o.output,
-                   "Folder of the project; what someone changed in it is kept (docs/runtime.md)")
+  verb->add_option(
+          "-o,--output", o.output,
+          "Folder of the project; files that a user changed in it are kept (docs/runtime.md)")
       ->required();
   verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")
       ->capture_default_str();
@@ -58,7 +60,7 @@ Result<void> run_firmware(const CommonOptions&, const FirmwareOptions& options) 
   DTR_ASSIGN(const FirmwareChanges changes, write_firmware(files, options.output));
   for (const std::string& path : changes.kept) print("kept {}, which was changed\n", path);
   for (const std::string& path : changes.beside)
-    print("kept {}, which was changed: what fits these programs is {}.new\n", path, path);
+    print("kept {}, which was changed; the version for these programs is {}.new\n", path, path);
   for (const std::string& path : changes.unused)
     print("kept {}, which was changed and is not used any more\n", path);
   if (!changes.removed.empty())

@@ -77,7 +77,7 @@ int command(int argc, char** argv, CommonOptions& common) {
   std::vector<const CLI::App*> added;
   for (const std::unique_ptr<Verb>& verb : verbs) added.push_back(verb->add(app));
   app.footer(
-      "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a bug of ours.\nExample:\n  "
+      "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a bug of Deuteron.\nExample:\n  "
       "deuteron compile model.pt2 --calibrate data.npz "
       "-o model.pte");
 
@@ -133,8 +133,8 @@ int main(int argc, char** argv) {
   const bool lost = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !lost) return code;
   report(common, {.id = dtr::DiagnosticId::kFileNotWritable,
-                  .reason = "cannot write what was asked for",
-                  .fix = "free some space, or send it elsewhere",
+                  .reason = "cannot write the output",
+                  .fix = "free some space, or redirect the output",
                   .place = {.file = "standard output"}});
   return kBadInput;
 }

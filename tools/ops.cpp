@@ -26,9 +26,10 @@ struct OpsOptions {
 
 const CLI::App* add_ops(CLI::App& app, OpsOptions& o) {
   CLI::App* verb = app.add_subcommand("ops", "List the operators");
-  verb->add_flag("--markdown", o.markdown, "As a page of the documentation");
-  verb->add_flag("--tflite", o.tflite, "Those of .tflite files, and which of them are read");
-  verb->add_flag("--onnx", o.onnx, "Those of .onnx files, and which of them are read");
+  verb->add_flag("--markdown", o.markdown, "Print a page of the documentation");
+  verb->add_flag("--tflite", o.tflite,
+                 "List the operators of .tflite files, and which of them are read");
+  verb->add_flag("--onnx", o.onnx, "List the operators of .onnx files, and which of them are read");
   example(verb, "deuteron ops");
   return verb;
 }

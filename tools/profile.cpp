@@ -30,40 +30,38 @@ const CLI::App* add_profile(CLI::App& app, ProfileOptions& o) {
       "profile", "Show where the cycles of a run went, by operator of the model");
   verb->add_option("TRACE", o.trace,
                    "Profile (.etdump) that `deuteron run --profile` or ExecuTorch wrote; records "
-                   "that a firmware wrote (profile.bin); or a program "
-                   "(.pte), which is run then")
+                   "that a firmware wrote (profile.bin); or a program (.pte), which is then run")
       ->required();
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
   verb->add_option(
           "--etrecord", o.etrecord,
-          "Instead of it a record of the program (`deuteron compile --etrecord`, or ExecuTorch's)")
+          "Instead of the program its record (`deuteron compile --etrecord`, or ExecuTorch's)")
       ->excludes("--program");
-  verb->add_option("--by", o.by, "What a line is")
+  verb->add_option("--by", o.by, "What a line of the table stands for")
       ->check(CLI::IsMember({"operator", "module", "kernel", "memory"}))
       ->capture_default_str();
   verb->add_option("--sort", o.sort, "Most cycles first, or in the order of the program")
       ->check(CLI::IsMember({"cycles", "program"}))
       ->capture_default_str();
   verb->add_option("--filter", o.filter,
-                   "Only lines whose operator, module or kernel has this in its name");
+                   "Only lines whose operator, module or kernel contains this in its name");
   verb->add_option("--depth", o.depth, "Fold modules below this level (0: show all)")
       ->capture_default_str();
   CLI::Option* compare = verb->add_option(
       "--compare", o.compare,
-      "Another profile or program to hold beside it: what got slower, what faster (.etdump, .pte)");
+      "Another profile or program to compare with: what got slower, what faster (.etdump, .pte)");
   verb->add_option("--compare-program", o.compare_program,
-                   "Program of that profile, if it is another one (.pte)")
+                   "Program of the profile of --compare, if it is not --program (.pte)")
       ->needs(compare);
-  verb->add_option("--compare-etrecord", o.compare_etrecord, "Or its record")
+  verb->add_option("--compare-etrecord", o.compare_etrecord, "Instead of that program its record")
       ->needs(compare)
       ->excludes("--compare-program");
   verb->add_option("--etdump", o.etdump,
                    "Write the trace for ExecuTorch's Inspector (.etdump): what a firmware "
                    "recorded, or a program that is run");
-  verb->add_option(
-      "--json", o.json,
-      "Write everything that is known, with --compare of both (.json, docs/profiling.md)");
+  verb->add_option("--json", o.json,
+                   "Write all figures, with --compare those of both (.json, docs/profiling.md)");
   verb->add_option("--csv", o.csv, "Write the table, with --compare that of both (.csv)");
   verb->add_option("--perfetto", o.perfetto,
                    "Write the timeline for https://ui.perfetto.dev (.json)")
@@ -87,11 +85,11 @@ const CLI::App* add_profile(CLI::App& app, ProfileOptions& o) {
 std::string misuse_of_profile(const CLI::App& verb) {
   const std::string by = verb.get_option("--by")->as<std::string>();
   if (verb.count("--depth") > 0 && by != "module")
-    return "--depth has nothing to do without --by module";
+    return "--depth has no effect without --by module";
   if (verb.count("--sort") > 0 && by == "module")
-    return "--sort has nothing to do with --by module, whose lines are a tree";
+    return "--sort has no effect with --by module, whose lines are a tree";
   if (verb.count("--sort") > 0 && verb.count("--compare") > 0)
-    return "--sort has nothing to do with --compare, whose lines are in the order of change";
+    return "--sort has no effect with --compare, whose lines are in the order of change";
   return {};
 }
 
@@ -103,8 +101,8 @@ Result<void> check_runs_a_program(const ProfileOptions& options) {
     if (kind == FileKind::kProgram) return {};
   }
   return fail(DiagnosticId::kTraceProgram,
-              "it is a recorded profile, and no program is run: --tensors has nothing to do",
-              "leave --tensors away", {.file = options.trace});
+              "it is a recorded profile, and no program is run: --tensors has no effect",
+              "omit --tensors", {.file = options.trace});
 }
 
 ProfileTable table_of(const ProfileOptions& options) {

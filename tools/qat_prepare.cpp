@@ -30,8 +30,9 @@ const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
       ->required();
   add_target(verb, o.target,
              "Target whose patterns decide what is quantized, see `deuteron targets`");
-  verb->add_option("--calibrate", o.calibration,
-                   "Data to start the ranges from (.npz, .npy); else the first batch sets them");
+  verb->add_option(
+      "--calibrate", o.calibration,
+      "Data for the initial ranges (.npz, .npy); default: the first batch of the training");
   add_threads(verb, o.threads);
   example(verb,
           "deuteron qat-prepare models/digits_cnn/float.pt2 --calibrate "

@@ -39,7 +39,7 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
   verb->add_option("PROGRAM", o.program, "Program (.pte)")->required();
   verb->add_option("--input", o.input,
                    "Samples (.npz, .npy, or .bin: raw, one sample, physical order). A program with "
-                   "states, which it keeps between runs, takes them as one stream, in their order")
+                   "states, which it keeps between runs, takes them as one stream, in this order")
       ->required();
   verb->add_option("--output", o.output,
                    "Where outputs go (.npz: output_0, ...; .npy or .bin: a single output)");
@@ -64,8 +64,8 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
                    "calculate_numeric_gap (docs/profiling.md)")
       ->needs(profile);
   verb->add_option("--profile-events", o.profile_events,
-                   "Room for so many events a run, 16 bytes each; the oldest are kept. A firmware "
-                   "(--on) gets no more than a run has")
+                   "Most events that a run records, 16 bytes each; of more, the oldest are kept. A "
+                   "firmware (--on) reserves no more than a run needs")
       ->needs(profile)
       ->check(CLI::Range(1, 16'777'216))
       ->capture_default_str();
@@ -99,7 +99,7 @@ Result<void> check_ending(const std::string& path) {
       std::filesystem::is_character_file(path, none) || std::filesystem::is_fifo(path, none))
     return {};
   return fail(DiagnosticId::kFileNotWritable,
-              fmt::format("the ending `{}` does not say what to write", extension),
+              fmt::format("the ending `{}` names no format", extension),
               "give a name that ends in .npz, .npy or .bin", {.file = path});
 }
 
@@ -168,7 +168,7 @@ class RunRecording {
     const Trace& trace = trace_->trace();
     const TraceRun& run = trace.runs.back();
     if (run.lost > 0)
-      print("profile: the oldest {} events, {} had no room: give more with --profile-events\n",
+      print("profile: the oldest {} events, {} had no room: raise --profile-events\n",
             run.events.size(), run.lost);
     print("{}", EncodedLines{recording_cost(make_profile(trace, {}, {}))});
   }

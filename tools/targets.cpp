@@ -35,7 +35,7 @@ struct TargetsOptions {
 
 const CLI::App* add_targets(CLI::App& app, TargetsOptions& o) {
   CLI::App* verb = app.add_subcommand("targets", "List the targets");
-  verb->add_flag("--markdown", o.markdown, "As a page of the documentation");
+  verb->add_flag("--markdown", o.markdown, "Print a page of the documentation");
   example(verb, "deuteron targets");
   return verb;
 }

@@ -37,9 +37,8 @@ CLI::Validator number(double low, double high, const std::string& description) {
 }
 
 void add_tensor_files(CLI::App* verb, std::vector<std::string>& files) {
-  verb->add_option(
-          "--tensors", files,
-          "Tensor file (.ptd) with constants that lie outside of the program; may be repeated")
+  verb->add_option("--tensors", files,
+                   "Tensor file (.ptd) with constants that are not in the program; may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -49,11 +48,12 @@ void note_unused_tensors(const std::vector<std::string>& files,
         return has_constants_outside(*pte_file);
       }))
     return;
-  print_error("note: --tensors has nothing to do: all constants are in the program\n");
+  print_error("note: --tensors has no effect: all constants are in the program\n");
 }
 
 void add_threads(CLI::App* verb, unsigned& threads) {
-  verb->add_option("--threads", threads, "Threads to use (0: all); results do not depend on it")
+  verb->add_option("--threads", threads,
+                   "Number of threads (0: one for each processor); results do not depend on it")
       ->capture_default_str();
 }
 

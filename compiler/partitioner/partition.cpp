@@ -192,7 +192,7 @@ void find_borders(const Graph& graph, std::vector<Partition>& partitions,
 // The ops of a partition, each as close as possible behind the ops that it reads from; `ops` are in
 // program order.
 std::vector<OpId> depth_first(const Graph& graph, const std::vector<OpId>& ops) {
-  std::vector<uint8_t> left(graph.op_slots(), 0);  // in the unit, and not placed yet
+  std::vector<uint8_t> left(graph.op_slots(), 0);  // in the partition, and not in `order` yet
   for (const OpId op : ops) left[op.index] = 1;
   std::vector<OpId> order, stack;
   for (const OpId sink : ops) {
@@ -357,7 +357,7 @@ Graph extract(const Graph& graph, const Partition& partition) {
     }
     spec.quantization = graph.type(op.results.front()).quantization;
     const Result<OpId> copy = rewriter.insert(OpId{}, std::move(spec));
-    DTR_CHECK(copy.has_value());  // the op stood in a verified graph
+    DTR_CHECK(copy.has_value());  // the op is from a verified graph
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ValueId result = part.op(*copy).results[i];
       rewriter.set_quantization(result, graph.type(op.results[i]).quantization);

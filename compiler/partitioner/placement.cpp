@@ -131,7 +131,7 @@ class Placer {
     if (backend >= host_) return recipe_[backend]->refuse(graph_, op);
     if (override_of(op) == PlacementOverride::kKeepOff)
       return Refusal{"kept-off", "the options of the compilation keep it off the NPU",
-                     "leave out --keep-off"};
+                     "omit --keep-off"};
     if (const auto known = options_.known.find(op); known != options_.known.end())
       return known->second;
     if (std::optional<Refusal> refusal = why_float(*recipe_[backend], op)) return refusal;
@@ -220,7 +220,7 @@ class Placer {
     if (const Backend* host = taking_host(id)) return host->cost(graph_, id);
     const Op& op = graph_.op(id);
     const KernelBackend* in_float = recipe_.back()->as_kernels();
-    DTR_CHECK(in_float != nullptr);  // delegates stand first in a recipe
+    DTR_CHECK(in_float != nullptr);  // delegates come first in a recipe
     uint64_t cycles = in_float->cost(graph_, id);
     if (!can_fall_back_to_float(graph_, id)) return cycles;
     for (const std::vector<ValueId>* values : {&op.operands, &op.results})
@@ -318,10 +318,9 @@ class Placer {
       return graph_.op(op).def == &ops::kView || graph_.op(op).def == &ops::kToDimOrderCopy;
     };
     if (!std::all_of(partition.ops.begin(), partition.ops.end(), is_view)) return std::nullopt;
-    return Reason{.refusal = {"only-views",
-                              "a call of the NPU that has only views to show computes nothing",
-                              {}},
-                  .because_of = neighbour_on_host(partition)};
+    return Reason{
+        .refusal = {"only-views", "a call of the NPU that has only views computes nothing", {}},
+        .because_of = neighbour_on_host(partition)};
   }
 
   // Why a partition next to ops of the CPU is faster there: its own cycles decide, because the NPU
@@ -337,7 +336,7 @@ class Placer {
     }
     if (on_delegate <= on_host) return std::nullopt;
     const std::string limit =
-        "an operator beside one on the CPU is handed over if that saves cycles";
+        "an operator next to one on the CPU runs on the NPU if that saves cycles";
     const std::string value = fmt::format(
         "moving {} to the NPU costs {} cycles including the call; the CPU needs {}",
         partition.ops.size() == 1 ? std::string("this operator")

@@ -77,7 +77,7 @@ struct Compilation {
   // The samples of the caller, or those that were read.
   const Samples* bound_samples = nullptr;
   std::optional<Samples> own_samples;
-  bool samples_are_noise = false;  // asked for by name
+  bool samples_are_noise = false;  // from NoiseSamples
   // Whether the ranges of a float model were chosen on noise, here or by the run that saved them.
   bool calibrated_on_noise() const {
     return !came_quantized && calibration && calibration->on_noise;

@@ -81,7 +81,7 @@ tl::unexpected<Diagnostic> no_ranges(const Module& module) {
   return fail(
       DiagnosticId::kCalibrationMissing,
       "the model is float and there are no calibration data to choose quantization ranges from",
-      "give samples of real inputs with --calibrate DATA.npz (or ask for noise by name: "
+      "give samples of real inputs with --calibrate DATA.npz (or, to calibrate on noise, "
       "--calibrate-random N)",
       {.file = module.file});
 }
@@ -428,15 +428,15 @@ constexpr Step kTaking[] = {
 };
 constexpr Step kQuantizing[] = {
     {"float passes",     &C::run_float_passes},      // First: ranges are observed of fused ops.
-    {"annotate",         &C::choose_patterns},       // Backends say what they run in int8.
+    {"annotate",         &C::choose_patterns},       // Backends choose what runs in int8.
     {"equalize",         &C::equalize_channels},     // Before ranges, which it changes.
     {"calibrate",        &C::find_ranges},           // Observes annotated values, or loads ranges.
-    {"separate ranges",  &C::separate_unlike_ranges},  // What calibration shows not to fit.
+    {"separate ranges",  &C::separate_unlike_ranges},  // Where calibration found unlike ranges.
     {"quantize",         &C::convert_graph},         // Scales of biases follow from the ranges.
     {"round weights",    &C::round_layers},          // Sees what the layers before compute in int8.
 };
 constexpr Step kKeeping[] = {
-    {"quantize states",  &C::quantize_states},       // Behind both: their next values have types.
+    {"quantize states",  &C::quantize_states},       // After both: next values have their types.
     {"keep quantized",   &C::keep_quantized},        // The integer reference of all later steps.
     {"on quantized",     &C::call_on_quantized},     // A tool saves results before a failure.
 };

@@ -76,7 +76,7 @@ std::vector<TransposeRow> transpose_rows(const Compilation& compilation) {
   std::vector<TransposeRow> rows;
   for (const OpId op : compilation.layouts.conversions) {
     const Backend& backend = *recipe[compilation.placement.backend[op.index]];
-    if (backend.as_delegate() != nullptr) continue;  // delegates say what they moved
+    if (backend.as_delegate() != nullptr) continue;  // delegates report their own
     const Type& type = graph.type(graph.op(op).results[0]);
     rows.push_back({.value = graph.value(graph.op(op).operands[0]).name,
                     .to = type.layout == Layout::kContiguous ? "contiguous" : "channels_last",

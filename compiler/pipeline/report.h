@@ -54,24 +54,24 @@ struct TransposeRow {
 struct SramUse {
   uint64_t planned_bytes = 0;  // part of the arena that holds values
   uint64_t live_bound_bytes =
-      0;  // most bytes of values live across one step: no placement of them needs less
-  uint64_t staging_bytes = 0;  // rest of the arena: constants on their way from flash; they fill
-                               // the gaps between values first
+      0;  // most bytes of values live at one step: a lower bound for every placement of them
+  uint64_t staging_bytes = 0;  // rest of the arena: constants copied from flash; they fill the gaps
+                               // between values first
   uint64_t state_bytes = 0;    // states, which are kept between runs
-  uint64_t program_bytes = 0;  // the program and its tensor file, if they lie in SRAM
+  uint64_t program_bytes = 0;  // the program and its tensor file, if they are in SRAM
   uint64_t total_bytes = 0;    // all of these
   uint64_t target_bytes = 0;   // what the target has
-  uint64_t budget_bytes = 0;   // that was given: at most target_bytes, which it is by default
+  uint64_t budget_bytes = 0;   // --sram, or the recipe's; by default target_bytes
 };
 
 // How far the outputs of the program are from the reference, and on which samples.
 struct OutputCheck {
-  double sqnr_db = 0;    // of the worst sample, all outputs together; 99: none, or next to none
-  bool equal = false;    // no output differs in any element
-  bool is_int8 = false;  // the program has quantized values
+  double sqnr_db = 0;           // of the worst sample, all outputs together; 99: hardly any error
+  bool equal = false;           // no output differs in any element
+  bool is_int8 = false;         // the program has quantized values
   bool came_quantized = false;  // the reference is the quantized model itself, else the float model
   bool on_noise = false;        // samples are normally distributed noise, else calibration samples
-  bool calibrated_on_noise = false;  // so the ranges were chosen, whatever the samples are
+  bool calibrated_on_noise = false;  // the ranges were chosen on noise
   uint32_t samples = 0;
 };
 // "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples …", a line.
@@ -94,7 +94,7 @@ struct CompileReport {
   uint32_t npu_calls = 0;
   uint64_t npu_busy_cycles = 0, npu_host_cycles = 0, npu_stall_cycles = 0, npu_total_cycles = 0;
   SramUse sram;
-  Optimize optimize = Optimize::kSpeed;  // what the program was chosen by
+  Optimize optimize = Optimize::kSpeed;  // how the program was chosen
   uint64_t flash_bytes = 0;              // constants and payloads, also if they are read from SRAM
   uint64_t external_bytes = 0;           // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;            // the .pte file

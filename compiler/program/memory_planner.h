@@ -27,7 +27,7 @@ struct MemoryMap {
   int32_t steps = 0;
   int64_t arena_bytes = 0;
   int64_t value_bytes =
-      0;  // of it: what values need by themselves; staged constants are in its gaps and above
+      0;  // of the arena, what values need alone; staged constants use its gaps and the rest
   // most bytes of values live at one step: a lower bound for every plan
   int64_t max_live_values = 0;
   int64_t max_live_bytes = 0;  // the same, staged constants included

@@ -52,7 +52,7 @@ constexpr std::array kRows{
         "give the tensor file (.ptd) that was written with the program: --tensors FILE.ptd"},
     Row{pte::Error::kNotATensorFile, DiagnosticId::kPtdInvalid, "give a .ptd file"},
     Row{pte::Error::kArenaTooSmall, DiagnosticId::kRunMemory,
-        "give the memory that the program asks for"},
+        "give as much memory as the program needs"},
     Row{pte::Error::kArenaMisaligned, DiagnosticId::kRunMemory,
         "place the memory on a 16-byte boundary"},
     Row{pte::Error::kNoSuchTensor, DiagnosticId::kRunInput, kMatchInput},
@@ -331,9 +331,7 @@ std::vector<uint32_t> state_values(const pte::ExecutionPlan& plan) {
     if (!pte::is_in_place(plan, instruction)) continue;
     const auto written = static_cast<uint32_t>(pte::arguments(instruction).Get(0));
     const pte::Tensor* tensor = plan.values()->Get(written)->val_as_Tensor();
-    if (kernel.name()->string_view().ends_with('_') && tensor != nullptr &&
-        tensor->allocation_info() != nullptr)
-      states.insert(written);
+    if (tensor != nullptr && tensor->allocation_info() != nullptr) states.insert(written);
   }
   return {states.begin(), states.end()};
 }

@@ -345,7 +345,7 @@ class ProgramWriter {
     append(manifest_bytes, manifest);
     add_named(pte::kManifestKey, std::move(manifest_bytes));
     add_named(pte::kChecksumKey,
-              Bytes(sizeof(uint32_t)));  // last: filled in when everything else stands
+              Bytes(sizeof(uint32_t)));  // last: computed from all other bytes
   }
 
   // ---- File ----

@@ -25,7 +25,7 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(const TargetDescription& target, const BackendOptions& options);
   std::unique_ptr<QuantizationPatterns> (*patterns)();
   bool needs_npu = false;
-  bool is_fallback = false;  // whatever has an evaluation in float: the last of a recipe
+  bool is_fallback = false;  // runs every op in float: the last backend of a recipe
   // Whether Deuteron places the constants that its calls read.
   bool places_constants = true;
   // Its calls are made by NXP's converter: the recipe needs one.
@@ -262,10 +262,10 @@ Result<uint64_t> parse_sram_bytes(std::string_view text) {
 Result<void> check_sram(const TargetDescription& target, const RecipeSpec& spec) {
   if (!spec.options.sram_bytes || *spec.options.sram_bytes <= target.memory.sram_bytes) return {};
   return fail(DiagnosticId::kSramInvalid,
-              fmt::format("{} bytes of SRAM are asked for; {} has {} for the program",
+              fmt::format("the budget is {} bytes of SRAM; {} has {} for the program",
                           with_thousands(*spec.options.sram_bytes), target.name,
                           with_thousands(target.memory.sram_bytes)),
-              "give at most that, or choose a target with more");
+              "give a smaller budget, or choose a target with more SRAM");
 }
 
 bool uses_npu(const RecipeSpec& spec) {

@@ -28,10 +28,9 @@ class Reader {
     for (const Json& entry : *backends) DTR_TRY(read_backend(entry));
     const std::vector<std::string_view> last = backend_names(target_, true);
     if (std::ranges::find(last, spec_.backends.back()) == last.end())
-      return invalid(
-          fmt::format("the last backend takes what is left; `{}` does not run everything",
-                      spec_.backends.back()),
-          fmt::format("end the list with one of: {}", fmt::join(last, ", ")));
+      return invalid(fmt::format("the last backend must run every operator; `{}` does not",
+                                 spec_.backends.back()),
+                     fmt::format("end the list with one of: {}", fmt::join(last, ", ")));
     if (const auto constants = document.find("constants"); constants != document.end()) {
       if (*constants != "sram" && *constants != "flash")
         return invalid(fmt::format("`constants` is {}", constants->dump()),
@@ -111,7 +110,7 @@ class Reader {
     }
     DTR_ASSIGN(std::string backend, read_name(name));
     if (std::ranges::find(spec_.backends, backend) != spec_.backends.end())
-      return invalid(fmt::format("`{}` stands twice in the recipe", backend),
+      return invalid(fmt::format("`{}` occurs twice in the recipe", backend),
                      "name each backend once");
     spec_.backends.push_back(std::move(backend));
     return {};
@@ -156,7 +155,7 @@ class Reader {
     DTR_TRY(read_list(entry, "on", on));
     if (on.size() + constraint.keep_off.size() == 0 ||
         (!on.empty() && !constraint.keep_off.empty()))
-      return invalid("a constraint says either `keep_off` or `on`", kConstraintForm);
+      return invalid("a constraint needs either `keep_off` or `on`", kConstraintForm);
     for (const std::vector<std::string>* names : {&on, &constraint.keep_off})
       for (const std::string& name : *names)
         if (std::ranges::find(spec_.backends, name) == spec_.backends.end())
@@ -166,7 +165,7 @@ class Reader {
               fmt::format("choose from: {}", fmt::join(spec_.backends, ", ")));
     if (std::ranges::find(constraint.keep_off, spec_.backends.back()) != constraint.keep_off.end())
       return invalid(
-          fmt::format("nothing is kept off `{}`, which takes what is left", spec_.backends.back()),
+          fmt::format("operators cannot be kept off `{}`, the last backend", spec_.backends.back()),
           kConstraintForm);
     for (size_t i = 0; !on.empty() && i + 1 < spec_.backends.size(); ++i)
       if (std::ranges::find(on, spec_.backends[i]) == on.end())

@@ -70,7 +70,7 @@ class FaultFinder : public nlohmann::json_sax<Json> {
   }
   bool key(std::string& name) override {
     if (keys_.back().insert(name).second) return true;
-    fault_ = fmt::format("line {}: `{}` stands twice in its object", line(), name);
+    fault_ = fmt::format("line {}: `{}` occurs twice in its object", line(), name);
     return false;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {

@@ -155,7 +155,7 @@ std::string difference_from_published_runs(const TimedWork& work) {
   if (!work.whole_run) return "published figures are of whole runs, not of operators";
   if (work.target == nullptr) return "its target is not known";
   if (!work.configuration)
-    return "its schedule and the place of its constants are not known: the program says them";
+    return "its schedule and the memory of its constants are not known without the program";
   const NpuConfiguration& own = *work.configuration;
   const std::span<const PublishedRuns> published = work.target->published;
   if (published.empty()) return fmt::format("no figure is published for {}", work.target->name);
@@ -218,7 +218,7 @@ TimeError time_error(const TimedWork& work) {
                                 : "NPU: " + unlike);
   }
   if (!work.cpu_known) {
-    reasons.emplace_back("CPU: without its debug map the program does not say what kernels cost");
+    reasons.emplace_back("CPU: the cost of kernels is not known without the program's debug map");
   } else if (cpu.cycles > 0) {
     if (cpu.not_compared.empty() && !work.cpu_counted) {
       error.cpu = cpu.error.percent_of(cpu.cycles);

@@ -30,7 +30,7 @@ struct TimedWork {
   std::vector<std::string> npu_kernels;  // of its calls: "Conv2d"; may repeat
   std::vector<CpuPart> cpu;
   uint64_t cpu_macs = 0;
-  bool cpu_known = true;  // false: kernels of the CPU run, but nothing says what they cost
+  bool cpu_known = true;  // false: kernels of the CPU run, but their cycles are unknown
   bool cpu_counted =
       false;  // the CPU's cycles are counted instructions, not estimates of the compiler
 };

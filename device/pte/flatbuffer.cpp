@@ -61,7 +61,7 @@ class Verifier {
     if (!spend(2 * kWord) || !inside(names, sizeof(uint16_t), sizeof(uint16_t))) return false;
     const auto size = read<uint16_t>(names);
     if (size % 2 != 0 || !inside(names, size, 1)) return false;
-    uint32_t before = 0;  // where the field before lies: the type of a union
+    uint32_t before = 0;  // the offset of the field before: the type of a union
     for (const SchemaField& row : schema_) {
       if (row.table != which) continue;
       const uint32_t offset = row.slot < size ? read<uint16_t>(names + row.slot) : 0;

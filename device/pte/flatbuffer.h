@@ -16,7 +16,7 @@ enum class FieldKind : uint8_t {
   kText,
   kTable,   // of: which
   kTables,  // a vector; of: which
-  kUnion,   // of: the first of its tables, which stand in the union's order; its type is the field
+  kUnion,   // of: the first of its tables, which are in the union's order; its type is the field
             // before it
 };
 

@@ -17,7 +17,7 @@ enum class Error : uint8_t {
                    // instruction
   kBadChecksum,    // bytes changed since it was written
   kMisaligned,     // the bytes do not start on a 16-byte boundary
-  kUnsupported,    // well-formed, but uses something that this runtime does not do
+  kUnsupported,    // well-formed, but uses something that this runtime does not support
   kWrongTarget,    // compiled for another machine; `detail` is the hash in the file
   kMissingMethod,  // no method of that name
   kMissingKernel,  // an operator is not in the kernel table; `name`

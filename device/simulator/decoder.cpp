@@ -10,7 +10,7 @@ namespace {
 
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 
-static_assert(std::endian::native == std::endian::little, "microcode words are read as they lie");
+static_assert(std::endian::native == std::endian::little, "microcode words are read from memory");
 
 // Bounds, what may be read by whom, and where input and output may meet.
 Status check_accesses(const Payload& payload, const Accesses& touched, bool is_copy) {

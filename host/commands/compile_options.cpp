@@ -128,8 +128,8 @@ Result<void> check_calibration_is_used(const CompileOptions& options) {
   for (const auto& [is_given, option] : given)
     if (is_given)
       return fail(DiagnosticId::kCalibrationUnused,
-                  fmt::format("the model comes quantized: {} has nothing to do", option),
-                  "leave the option away, or compile the float model", {.file = options.model});
+                  fmt::format("the model comes quantized: {} has no effect", option),
+                  "omit the option, or compile the float model", {.file = options.model});
   return {};
 }
 
@@ -148,11 +148,9 @@ Result<void> check_npu_is_there(const CompileOptions& options, const CompileSett
       return fail(
           DiagnosticId::kOptionNeedsNpu,
           options.recipe.empty()
-              ? fmt::format("{} has nothing to do: `{}` has no NPU", option, settings.target->name)
-              : fmt::format("{} has nothing to do: no backend of the recipe runs on the NPU",
-                            option),
-          "leave the option away, or choose a target and a recipe with an NPU",
-          {.file = options.recipe});
+              ? fmt::format("{} has no effect: `{}` has no NPU", option, settings.target->name)
+              : fmt::format("{} has no effect: no backend of the recipe runs on the NPU", option),
+          "omit the option, or choose a target and a recipe with an NPU", {.file = options.recipe});
   return {};
 }
 
@@ -168,9 +166,9 @@ Result<void> check_constants_are_placed(const CompileOptions& options,
       DiagnosticId::kRecipeInvalid,
       fmt::format("constants cannot be placed in SRAM: {} those of `{}`",
                   converted ? "NXP's converter and driver place" : "its runtime places", placed_by),
-      converted ? "leave `constants` in the recipe away, and give the converter its own "
-                  "option (--fetch_constants_to_sram)"
-                : "leave --constants, or `constants` in the recipe, away",
+      converted ? "remove `constants` from the recipe, and give the converter its own option "
+                  "(--fetch_constants_to_sram)"
+                : "omit --constants, or remove `constants` from the recipe",
       {.file = options.recipe});
 }
 
@@ -185,8 +183,8 @@ Result<void> check_has_torch_graph(const CompileOptions& options, FileKind kind)
         {.file = options.model});
   if (!options.debug_map)
     return fail(DiagnosticId::kNoDebugMap,
-                "a record says what the debug map says and --no-debug-map leaves that out",
-                "leave out --no-debug-map", {.file = options.model});
+                "a record is made from the debug map, which --no-debug-map leaves out",
+                "omit --no-debug-map", {.file = options.model});
   return {};
 }
 
@@ -251,8 +249,8 @@ Result<void> check_read(const CompileOptions& options, const Compilation& model)
   if (model.came_quantized) return check_calibration_is_used(options);
   if (!options.load_calibration.empty() && options.random_samples && !reports(options))
     return fail(DiagnosticId::kCalibrationUnused,
-                "the ranges are those of --load-calibration: --calibrate-random has nothing to do",
-                "leave one of the options away", {.file = options.load_calibration});
+                "the ranges are those of --load-calibration: --calibrate-random has no effect",
+                "omit one of the two options", {.file = options.load_calibration});
   return {};
 }
 

@@ -26,7 +26,7 @@ struct CompileOptions {
   std::string target{default_target().name};
   std::string recipe;                              // .json, instead of the target's
   std::string calibration;                         // .npz, .npy
-  std::optional<uint32_t> random_samples;          // calibrate on noise, asked for by name
+  std::optional<uint32_t> random_samples;          // calibrate on noise
   std::string load_calibration, save_calibration;  // .json
   std::string observer = "histogram";
   bool equalize = false;
@@ -60,8 +60,8 @@ struct CompileOptions {
 // Receives the lines that options print while the work runs (print_after, time_passes, verbose,
 // report_quantization); absent: they are dropped.
 struct CompileWatch {
-  std::function<void(std::string_view)> out = {};  // what the user asked to see
-  std::function<void(std::string_view)> err = {};  // everything else
+  std::function<void(std::string_view)> out = {};  // results, for standard output
+  std::function<void(std::string_view)> err = {};  // messages, for standard error
   bool json_diagnostics = false;
   ProgressFunction progress = {};                      // of calibration
   std::function<void()> on_quantized = {};             // calibration is done

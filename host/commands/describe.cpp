@@ -132,7 +132,7 @@ Result<std::string> describe_file(const std::string& path) {
 Result<std::string> explain_program(Session& session, const std::string& name, size_t most) {
   if (session.pte_file().debug_map() == nullptr)
     return fail(DiagnosticId::kPteDebugMap,
-                "the program has no debug map, which says what its calls stand for",
+                "the program has no debug map, which names the operators of its calls",
                 "compile it without --no-debug-map", {.file = session.pte_file().path()});
   DTR_ASSIGN(const Trace trace, record_zeros(session));
   Profile profile =

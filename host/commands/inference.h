@@ -8,7 +8,7 @@ namespace dtr {
 
 struct Inference {
   TimedWork work;
-  uint64_t clock_hz = 0;  // of its cycles; 0: the program does not say its target
+  uint64_t clock_hz = 0;  // of its cycles; 0: the target of the program is unknown
 };
 
 // Of the last run of `stats`: the NPU's cycles as they were counted; those of kernels of the CPU as

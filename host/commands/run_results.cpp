@@ -44,7 +44,7 @@ std::vector<Diagnostic> nan_warnings(const Graph& signature, const Samples& samp
     warnings.push_back(
         {.id = DiagnosticId::kRunInputNan,
          .reason = fmt::format(
-             "{} of {} values are NaN, of which a quantized program makes an ordinary number",
+             "{} of {} values are NaN, which a quantized program converts to an ordinary number",
              found, values),
          .fix = "look for what makes them; results that depend on them mean nothing",
          .place = {.file = file, .node = signature.value(signature.inputs()[input]).name},

@@ -45,7 +45,7 @@ Profile profile_of(const Trace& trace, const PteFile& pte_file) {
 Result<TracedProfile> profile_session(std::unique_ptr<Session> session) {
   DTR_ASSIGN(Trace trace, record_zeros(*session));
   Profile profile = profile_of(trace, session->pte_file());
-  profile.cost = {};  // of a recording that nobody asked for
+  profile.cost = {};  // the user did not request the recording
   return TracedProfile{
       .trace = std::move(trace), .profile = std::move(profile), .session = std::move(session)};
 }
@@ -62,8 +62,8 @@ Result<TracedProfile> read_profile(const std::string& path, const std::string& p
           "give a trace with --program, or the program alone", {.file = path});
     if (!record_path.empty())
       return fail(DiagnosticId::kTraceProgram,
-                  "it is a program, which names its operators itself: a record has nothing to do",
-                  "leave the record away, or give a trace", {.file = path});
+                  "it is a program, which names its operators itself: a record has no effect",
+                  "omit the record, or give a trace", {.file = path});
     DTR_ASSIGN(std::unique_ptr<Session> session, Session::open(path, tensor_files));
     return profile_session(std::move(session));
   }

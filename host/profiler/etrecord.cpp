@@ -97,7 +97,7 @@ Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::E
                                            std::span<const TensorView> inputs) {
   if (pte_file.debug_map() == nullptr)
     return fail(DiagnosticId::kNoDebugMap,
-                "a record says what the debug map says and the program has none",
+                "a record is made from the debug map, and the program has none",
                 "compile without --no-debug-map", {.file = pte_file.path()});
   const OperatorMap map(*pte_file.debug_map());
   Json handles = Json::object(), delegates = Json::object(), outputs = Json::object();

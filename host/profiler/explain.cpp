@@ -101,7 +101,7 @@ class Explainer {
     explanation_.costs += fmt::format(", in {} ({})", plural(row_.calls, "call"), row_.kernels);
     struct Part {
       uint64_t cycles;
-      void (Explainer::*say)();
+      void (Explainer::*explain)();
     };
     Part parts[] = {{spent.cpu, &Explainer::explain_cpu},
                     {spent.host, &Explainer::explain_host},

@@ -115,7 +115,8 @@ Result<std::string> check_addition(std::string_view text, const std::string& pat
                             ? Json(Json::value_t::discarded)
                             : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !is_valid(document))
-    return fail(DiagnosticId::kTraceDamaged, fmt::format("this is not what `{}` writes", command),
+    return fail(DiagnosticId::kTraceDamaged,
+                fmt::format("the file is not an output of `{}`", command),
                 "write it again for the program of the profile", {.file = path});
   const std::string fix = fmt::format("give what `{}` wrote for this program", command);
   if (profile.id) {

@@ -76,7 +76,7 @@ struct Profile {
   pte::Error error = pte::Error::kOk;  // that ended the run
   uint64_t planned_bytes = 0, used_bytes = 0;
   npu::ProfileUnit cpu_unit = npu::ProfileUnit::kEstimate;  // of the times of CPU kernels
-  bool cpu_known = true;  // false: CPU kernels ran whose estimates a debug map would say
+  bool cpu_known = true;  // false: CPU kernels ran whose estimates are unknown without a debug map
   // Times of loading and initializing, and the cost of recording, in `own_unit` (Trace).
   std::optional<uint64_t> load, init;
   RecordingCost cost;

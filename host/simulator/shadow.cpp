@@ -100,7 +100,7 @@ class Watch {
   Status operator()(uint32_t, const Binary& command) {
     Status status = Status::kOk;
     const auto check = [&](Address address, const int32_t(&stride)[kMoveRank]) {
-      uint32_t extent[kMoveRank];  // dimensions that stand still are walked through once
+      uint32_t extent[kMoveRank];  // dimensions of stride 0 are visited once
       for (uint32_t d = 0; d < kMoveRank; ++d) extent[d] = stride[d] == 0 ? 1 : command.extent[d];
       for_runs(extent, address, stride, [&](const Range& run) {
         if (status == Status::kOk) status = readable(address.region, run);

@@ -100,28 +100,28 @@ def compile(
         or the bytes of one.
     calibration: real inputs, from which a float model gets its quantization ranges. The path of an
         .npz or .npy; an array or tensor; a dict of them by input; or an iterable of batches, such
-        as a DataLoader, whose elements behind the inputs (labels) are left. Arrays have the shape
+        as a DataLoader, whose elements after the inputs (labels) are ignored. Arrays have the shape
         of the input, or samples along one more axis, or along a batch axis of 1; float32 for
         inputs in float32. ``calibrate`` is the same, as the command calls it.
     target: a name of ``deuteron.targets()``.
     output: the .pte file to write; none: nothing is written, ``Program.save`` does it later.
     external_constants: a tensor file (.ptd) for constants that kernels of the CPU read.
     recipe: backends, options and constraints instead of the target's (.json).
-    converter, keep_neutron_ir, converter_seconds: NXP's converter as a command, a folder for what
-        it reads and writes, and the seconds after which it is ended.
-    calibrate_random: so many samples of noise instead of real inputs; the accuracy will be poor.
+    converter, keep_neutron_ir, converter_seconds: the command of NXP's converter, a folder that
+        keeps the files it reads and writes, and the seconds after which it is stopped.
+    calibrate_random: number of samples of noise instead of real inputs; the accuracy will be poor.
     load_calibration, save_calibration: files of observed ranges (.json).
     observer: ``histogram`` or ``min-max``.
     io: ``float``, or ``int8`` for inputs and outputs without quantize and dequantize.
     check: runs the program on a sample and compares it with the model.
-    min_sqnr: refuses the program if an output has fewer dB than this there; default 3.
+    min_sqnr: refuses the program if the SQNR of an output there is below this many dB; default 3.
     row_packing, schedule, constants: how the NPU is used; ``schedule`` is ``own`` or ``nxp-like``,
         ``constants`` ``flash`` or ``sram``.
     sram, optimize: the bytes of SRAM that the program may use, as a number or as text with K or M;
         ``optimize`` is ``speed``, ``balance`` or ``size`` (docs/memory.md).
     debug_map: the map that verify, profile and explain read.
     etrecord: a file for ExecuTorch's Inspector.
-    keep_off, force_on: nodes or operators to keep off the NPU, or to run there whatever it costs.
+    keep_off, force_on: nodes or operators to keep off the NPU, or to run there at any cost.
     stop_at: a node whose value becomes the output.
     dims: sizes of dimensions that the export left open, by their name in it (``{"s77": 1}``), or by
         input and dimension (``{"x.0": 1}``); without them they have the sizes of a calibration file.
@@ -131,7 +131,7 @@ def compile(
     progress: None shows it on terminals and in notebooks.
 
     Returns a Program, whose bytes are those that the command writes.
-    Raises Error; what an iterable of yours raises comes as it is.
+    Raises Error; an exception of your iterable is passed on.
     """
     check_choice("observer", observer, ("histogram", "min-max"))
     check_choice("io", io, ("float", "int8"))
@@ -194,14 +194,14 @@ def compile(
         if calibration is not None:
             raise fail(
                 "python-argument",
-                "calibrate_random has nothing to do beside calibration",
+                "calibrate_random has no effect with calibration",
                 "give one of them",
             )
         options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1)
     loader, name = _samples(calibration)
     if loader is None and name:
         options["calibration"] = name
-    # An ETRecord has the weights as they stand in the file.
+    # An ETRecord contains the weights with the bytes of the file.
     source = model_source(model, whole=etrecord is not None)
     with Progress("calibrate", progress) as shown:
         handle = _deuteron.compile(source, options, loader, "calibration", shown, _out, _err)
@@ -226,11 +226,11 @@ def explore(
     threads: int = 0,
     progress: bool | None = None,
 ) -> dict[str, Any]:
-    """What less SRAM costs: compiles and simulates a model within ``points`` different budgets.
+    """Shows what less SRAM costs: compiles and simulates a model within ``points`` budgets.
 
     Other arguments as in ``compile``. Returns ``programs``, the number of programs, all with equal
     outputs, and ``points``: those that no other program beats, smallest first, each with
-    ``sram_bytes``, ``cycles`` and what else the JSON of the command has. json, svg, html: files.
+    ``sram_bytes``, ``cycles`` and the other figures of the command's JSON. json, svg, html: files.
     """
     check_choice("axis", axis, ("sram",))
     check_choice("io", io, ("float", "int8"))
@@ -314,7 +314,7 @@ def eval(
     threads: int = 0,
     progress: bool | None = None,
 ) -> dict[str, Any]:
-    """Accuracy of a program over a data set, beside the float model's.
+    """Computes the accuracy of a program over a data set, next to the float model's.
 
     data: the path of an .npz, or a dict of arrays, with the inputs, the class numbers under the
     name ``labels``, and ``float_output`` if the float model's outputs are known. against: a float
@@ -349,10 +349,10 @@ def verify(
 
 
 class Comparison:
-    """How far outputs are apart. True if everything that was asked for holds.
+    """How far outputs are apart. True if all given bounds hold.
 
     outputs: one row an output with max_absolute, mean_absolute, sqnr_db (dB), max_steps (quantization
-    steps), same_argmax (samples), and failures, what was asked for and does not hold.
+    steps), same_argmax (samples), and failures, the bounds that do not hold.
     """
 
     outputs: list[dict[str, Any]]
@@ -388,7 +388,7 @@ def compare(
     a, b: results (a dict of arrays with samples along the first axis, or the path of an .npz or
     .npy), programs, or models. data: samples to run programs and models on. samples: only the first
     so many (0: all). step: the quantization step of float outputs. rtol, atol, max_steps (in
-    quantization steps), min_sqnr (dB), min_argmax (share of the samples): what must hold.
+    quantization steps), min_sqnr (dB), min_argmax (share of the samples): bounds that must hold.
     """
     rules = {
         "step": step,
@@ -457,8 +457,8 @@ def qat_prepare(
 ) -> QatPrepared:
     """Inserts fake quantization into a float export, for quantization-aware training in PyTorch.
 
-    model: an ExportedProgram, or the path or bytes of a .pt2 file. calibration: data to start the
-    ranges from, as compile takes them; else the first batch of the training sets them.
+    model: an ExportedProgram, or the path or bytes of a .pt2 file. calibration: data for the initial
+    ranges, as compile takes them; default: the first batch of the training sets them.
     """
     loader, name = _samples(calibration)
     prepared = QatPrepared(
@@ -497,11 +497,11 @@ def convert(
     profile: bool = False,
     kernel_selection: Path | None = None,
 ) -> Converted:
-    """Makes NeutronGraph operators of Neutron IR, as NXP's converter does.
+    """Converts Neutron IR to NeutronGraph operators, as NXP's converter does.
 
     model: the path or bytes of a .tflite. Its int8 operators compute as PyTorch's, with one
     rounding. fetch_constants_to_sram: leave constants in flash, and copy them while the model runs.
-    profile: payloads whose runs record an event for each kernel. kernel_selection: a file for the
+    profile: payloads that record an event for each kernel. kernel_selection: a file for the
     table of kernels.
     """
     made = Converted(
@@ -526,7 +526,7 @@ def firmware(
 ) -> dict[str, list[str]]:
     """Writes a CMake project that runs programs on a board: see Program.firmware.
 
-    programs: one program, or a dict of them by name, which take turns in one arena.
+    programs: one program, or a dict of them by name, which share one arena and run one at a time.
     """
     given = programs if isinstance(programs, Mapping) else {"model": programs}
     handles = {str(name): _program(each, tensors)._handle for name, each in given.items()}
@@ -542,9 +542,9 @@ def profile(
     etrecord: Path | None = None,
     tensors: Any = None,
 ) -> Profile:
-    """Where the cycles of a run went.
+    """Shows where the cycles of a run went.
 
-    trace: a Program or a .pte file, which are run; or the path of a profile (.etdump, or
+    trace: a Program or a .pte file, which is run; or the path of a profile (.etdump, or
     profile.bin of a device), whose operators ``program`` or ``etrecord`` name.
     """
     if isinstance(trace, Program):
@@ -561,7 +561,7 @@ def profile(
 
 
 def explain(program: Any, op: str = "", *, most: int = 5, tensors: Any = None) -> str:
-    """Says in words why operators cost what they cost: see Program.explain."""
+    """Explains in words what determines the cycles of operators: see Program.explain."""
     return _program(program, tensors).explain(op, most)
 
 
@@ -601,7 +601,7 @@ def _samples(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | No
 
 
 def _side(value: Any, name: str) -> tuple[str, Any, list[Row] | None, Any]:
-    """What is compared: a file, bytes, or arrays."""
+    """One side of a comparison: a file, bytes, or arrays."""
     if isinstance(value, Program):
         return value._handle.name or name, value.pte, None, value.tensors or None
     if isinstance(value, Mapping):

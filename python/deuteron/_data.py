@@ -1,4 +1,4 @@
-"""Arrays on their way in and out: NumPy, PyTorch, and whatever else can become an array."""
+"""Converts arrays of NumPy, PyTorch and other packages to and from the library's form."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_path(value: object) -> bool:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether the value is a tensor of PyTorch, which is not imported for the question."""
+    """Whether the value is a tensor of PyTorch, which is not imported for this check."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -145,7 +145,7 @@ def along_samples(array: Array, entry: Input) -> Array:
 
 
 def _batch(item: object, inputs: list[Input]) -> dict[str, object]:
-    """What one batch has for each input; elements behind the inputs, such as labels, are left."""
+    """The arrays of one batch by input; elements after the inputs, such as labels, are ignored."""
     if isinstance(item, Mapping):
         return {str(name): value for name, value in item.items()}
     if isinstance(item, (list, tuple)) and (not item or any(map(_is_batch_part, item))):
@@ -235,7 +235,7 @@ def arrays_of(data: Any) -> tuple[list[Row] | None, str]:
 
 
 def loader_of(data: Data) -> Callable[[list[Input]], list[Row]]:
-    """What the library calls once it knows the inputs of the model."""
+    """A function that the library calls when it knows the inputs of the model."""
     return lambda inputs: to_rows(data, inputs)
 
 

@@ -86,7 +86,7 @@ def _with_content(state: dict[str, Any]) -> dict[str, Any]:
     """Tensors with the content of the fake ones that ExecuTorch gives a partitioner.
 
     PyTorch's converter knows of which tensor it made each one. Where it does not, shapes must do:
-    the placement asks for little more of a constant than a positive scale.
+    placement needs little more of a constant than a positive scale.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensor

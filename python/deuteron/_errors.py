@@ -1,4 +1,4 @@
-"""What Deuteron says when something is not as it should be."""
+"""Errors and warnings of Deuteron."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def fail(id: str, reason: str, fix: str = "", file: str = "", node: str = "") ->
 
 
 class DeuteronWarning(UserWarning):
-    """Something that may not be meant; the result is what was asked for."""
+    """A result that is correct but may not be what you intended."""
 
 
 def warn(diagnostic: tuple[str, ...], stacklevel: int = 3) -> None:

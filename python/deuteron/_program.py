@@ -1,4 +1,4 @@
-"""A compiled program and what can be asked of it."""
+"""A compiled program: runs it, and reports its accuracy and cost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Program:
     """A program for a target, which this computer simulates bit by bit.
 
     Call it with arrays or tensors: ``y = program(x)``. Calls from several threads are safe and run
-    beside each other. A program can be pickled.
+    concurrently. A program can be pickled.
     """
 
     def __init__(self, handle: _deuteron.Program, model: Source = NO_SOURCE) -> None:
@@ -95,7 +95,7 @@ class Program:
 
     @property
     def placement(self) -> Placement:
-        """Who runs what, and why operators are not on the NPU."""
+        """The backend of each operator, and why operators are not on the NPU."""
         if not self._handle.report_json:
             rows = self.profile().operators
             return Placement([{**row} for row in rows if row.get("sources")], [], [])
@@ -117,7 +117,7 @@ class Program:
 
     @property
     def states(self) -> list[InputSpec]:
-        """Name, dtype and shape of what the program keeps between runs (see reset)."""
+        """Name, dtype and shape of the tensors that the program keeps between runs (see reset)."""
         return [
             InputSpec(name, _NAMES[dtype], shape) for name, dtype, shape in self._handle.states()
         ]
@@ -188,11 +188,11 @@ class Program:
         samples: int = 0,
         min_sqnr: float = 10.0,
     ) -> Verification:
-        """Holds every operator against the model, which is evaluated in float.
+        """Compares every operator with the model, which is evaluated in float.
 
         data: samples, or the path of an .npz. against: the model; default: the one that the
-        program was compiled from. samples: at most so many (0: all). min_sqnr: a layer with fewer
-        dB is bad.
+        program was compiled from. samples: use at most this many (0: all). min_sqnr: a layer with a
+        lower SQNR (dB) is bad.
         """
         if data is None:
             raise fail("python-argument", "there are no samples to verify on", "give data")
@@ -214,7 +214,7 @@ class Program:
             if error.id == "zip-corrupt" and against is None and len(source) == 3:
                 raise fail(
                     "python-model-changed",
-                    "the model's weights are not those any more that the program was compiled from",
+                    "the model's weights have changed since the program was compiled",
                     "give the model as it was (against=…), or compile it again",
                 ) from None
             raise
@@ -234,9 +234,9 @@ class Program:
         return Profile(handle, self._handle.report_json)
 
     def explain(self, op: str = "", most: int = 5) -> str:
-        """In words, why operators cost what they cost and what would be cheaper.
+        """Explains in words what determines the cycles of operators, and what would reduce them.
 
-        op: only operators with this in their name, module or kernel; most: so many of them.
+        op: only operators whose name, module or kernel contains this; most: number of operators.
         """
         return self._handle.explain(op, most)
 
@@ -267,7 +267,7 @@ class Program:
             raise fail(
                 "python-argument",
                 "the program has constants in a tensor file of their own",
-                "say where it goes: tensors='model.ptd'",
+                "give a path for it: tensors='model.ptd'",
             )
         self._handle.save(path_of(path), path_of(tensors) if tensors is not None else "")
 
@@ -276,8 +276,8 @@ class Program:
     ) -> dict[str, list[str]]:
         """Writes a CMake project that runs the program on a board.
 
-        output: the folder; files that someone changed in it are kept, and named in what is
-        returned. board: qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55). checksum: whether the
+        output: the folder; files that a user changed in it are kept, and listed in the result.
+         board: qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55). checksum: whether the
         loader checks the program's.
         """
         return _deuteron.firmware([self._handle], [name], path_of(output), board, checksum)

@@ -1,4 +1,4 @@
-"""What programs answer with: outputs, verifications, placements, memory, profiles."""
+"""Results of programs: outputs, verifications, placements, memory, profiles."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Layer(NamedTuple):
 
 
 class Verification:
-    """A program held against its model, operator by operator. True if no layer is bad."""
+    """A comparison of a program with its model, operator by operator. True if no layer is bad."""
 
     layers: list[Layer]
     min_sqnr: float
@@ -167,7 +167,7 @@ class Profile:
 
     @property
     def milliseconds(self) -> float:
-        """The same at the target's clock; ``document["time_known"]`` says how far it is known."""
+        """The same at the target's clock; ``document["time_known"]`` has its error."""
         return float(self.document["milliseconds"])
 
     @property
@@ -220,7 +220,7 @@ class Profile:
         return _written_bytes(self._handle.etdump(), path)
 
     def to_debug_buffer(self, path: Path | None = None) -> bytes:
-        """What operators computed, beside the trace; empty unless it was asked for."""
+        """The results of operators, for the Inspector; empty without ``debug_buffer``."""
         return _written_bytes(self._handle.debug_buffer(), path)
 
     def to_html(self, path: Path | None = None, verify: Verification | None = None) -> str:

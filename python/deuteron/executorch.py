@@ -111,7 +111,7 @@ class DeuteronCompileSpec:
     around a partition into it, so that the program needs no other kernels for them; ``int8`` leaves
     those between the partition and other operators outside, where XNNPACK finds them. schedule,
     constants, row_packing, keep_off, force_on: as in ``deuteron.compile``; nodes have the names
-    that they have in the edge program. weigh_costs: false delegates whatever the NPU can run.
+    that they have in the edge program. weigh_costs: false delegates every node that the NPU can run.
     """
 
     target: str = "imxrt700"

@@ -39,7 +39,7 @@ class Table(unittest.TestCase):
 
     def test_order_and_repetition(self):
         self.refused("not sorted", 'DTR_DIAGNOSTIC(kOther, "other", "Text.")\n' + GOOD)
-        self.refused("stands twice", GOOD + GOOD)
+        self.refused("occurs twice", GOOD + GOOD)
 
     def test_names(self):
         self.refused("differ", 'DTR_DIAGNOSTIC(kOther, "bad-shape", "Text.")\n')

@@ -220,8 +220,7 @@ TEST(EtRecord, NeedsADebugMap) {
   const auto record = to_etrecord(*pte_file, {});
   ASSERT_FALSE(record);
   EXPECT_EQ(record.error().id, DiagnosticId::kNoDebugMap);
-  EXPECT_EQ(record.error().reason,
-            "a record says what the debug map says and the program has none");
+  EXPECT_EQ(record.error().reason, "a record is made from the debug map, and the program has none");
 }
 
 }  // namespace

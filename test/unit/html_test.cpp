@@ -116,13 +116,13 @@ TEST(Html, TakesReportsOfOtherCommands) {
   ASSERT_TRUE(page);
   EXPECT_EQ(Json::parse(element(*page, "verify-data")), Json::parse(layer));
   EXPECT_EQ(message_of({.compile_report = path}),
-            "this is not what `deuteron compile --report-json` writes");
+            "the file is not an output of `deuteron compile --report-json`");
   ASSERT_TRUE(write_file(path, report));
   page = to_html(profile_of("conv"), nullptr, {.compile_report = path});
   ASSERT_TRUE(page);
   EXPECT_EQ(Json::parse(element(*page, "compile-data")), Json::parse(report));
   EXPECT_EQ(page->find("<b>"), std::string::npos);
-  EXPECT_EQ(message_of({.verify = path}), "this is not what `deuteron verify --json` writes");
+  EXPECT_EQ(message_of({.verify = path}), "the file is not an output of `deuteron verify --json`");
 }
 
 TEST(Html, RefusesOtherFiles) {
@@ -135,9 +135,9 @@ TEST(Html, RefusesOtherFiles) {
        R"({"checksum": 7, "target": "imxrt700", "operators": [], "refusals": [], "transposes": [], "layers": []})"}) {
     ASSERT_TRUE(write_file(path, text));
     EXPECT_EQ(message_of({.compile_report = path}),
-              "this is not what `deuteron compile --report-json` writes")
+              "the file is not an output of `deuteron compile --report-json`")
         << text;
-    EXPECT_EQ(message_of({.verify = path}), "this is not what `deuteron verify --json` writes")
+    EXPECT_EQ(message_of({.verify = path}), "the file is not an output of `deuteron verify --json`")
         << text;
   }
   for (const auto& [checksum, target] :

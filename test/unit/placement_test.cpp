@@ -85,7 +85,7 @@ graph @forward(%x: i8[1,50] quant<0.5>) {
   Module module = parse(kText);
   Placement placement = *place(module, module.forward(), recipe_with({"aten.relu"}, {}, 6000));
   EXPECT_EQ(reason_of(placement, module.forward(), "b.float"),
-            "costs-more: an operator beside one on the CPU is handed over if that saves cycles; "
+            "costs-more: an operator next to one on the CPU runs on the NPU if that saves cycles; "
             "moving this operator to the NPU costs 6,001 cycles including the call; the CPU needs "
             "3,800 (follows a.float)");
   module = parse(kText);
@@ -108,7 +108,7 @@ graph @forward(%x: i8[2,3] quant<0.5>) {
   Module module = parse(kText);
   const Placement placement = *place(module, module.forward(), recipe_with({"aten.view"}));
   EXPECT_EQ(reason_of(placement, module.forward(), "a"),
-            "only-views: a call of the NPU that has only views to show computes nothing");
+            "only-views: a call of the NPU that has only views computes nothing");
   EXPECT_EQ(placement.backend, (std::vector<uint8_t>{1, 1}));
 }
 

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
         Unlike{"operator", [](TimedWork& work) { work.whole_run = false; },
                "published figures are of whole runs, not of operators"},
         Unlike{"no_program", [](TimedWork& work) { work.configuration.reset(); },
-               "its schedule and the place of its constants are not known: the program says them"},
+               "its schedule and the memory of its constants are not known without the program"},
         Unlike{"no_target", [](TimedWork& work) { work.target = nullptr; },
                "its target is not known"}),
     [](const auto& instance) { return std::string(instance.param.name); });

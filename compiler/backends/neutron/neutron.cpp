@@ -102,7 +102,7 @@ class NeutronBackend final : public DelegateBackend {
     Builder builder(machine_, module, graph, join);
     for (const Group& group : plan_groups(machine_, module, graph)) {
       const LoweringRule* rule = find_rule(graph, group.head);
-      DTR_CHECK(rule != nullptr);  // placement asked `refuse` for every op
+      DTR_CHECK(rule != nullptr);  // placement has called `refuse` for every op
       rule->lower(builder, group);
       builder.end_op();
     }

@@ -24,7 +24,7 @@ tl::unexpected<Diagnostic> failed(const std::string& command, std::string_view h
                                   const std::string& output) {
   return fail(DiagnosticId::kConverterFailed,
               terminal_format("`{}` {}", command, how) + end_of_output(output),
-              "call it by hand on the model that --keep-neutron-ir FOLDER leaves", {});
+              "run it by hand on the model that --keep-neutron-ir FOLDER keeps", {});
 }
 
 tl::unexpected<Diagnostic> bad(std::string reason) {
@@ -127,7 +127,7 @@ Result<std::vector<std::byte>> convert(const Graph& graph, std::span<const std::
           type.layout == Layout::kChannelsLast && type.shape[1] == 1)
         return fail(
             DiagnosticId::kConverterFailed,
-            fmt::format("`{}` has one channel and lies channels-last, which NXP's runtime refuses",
+            fmt::format("`{}` has one channel in channels-last layout, which NXP's runtime refuses",
                         graph.value(id).name),
             "keep the operator that makes or reads it off the NPU: --keep-off",
             {.node = graph.value(id).name});

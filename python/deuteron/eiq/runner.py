@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def simulator() -> int:
-    """Says that it is not NXP's simulator."""
+    """Prints that it is not NXP's simulator."""
     print(
         "nsys: this is not NXP's simulator; Deuteron's needs no program of its own", file=sys.stderr
     )

@@ -8,8 +8,7 @@
 
 namespace dtr::neutron {
 
-static_assert(std::endian::native == std::endian::little,
-              "commands are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "commands are copied from memory");
 
 npu::Address PayloadWriter::add_constants(std::span<const std::byte> bytes) {
   const uint64_t hash = content_hash(bytes);

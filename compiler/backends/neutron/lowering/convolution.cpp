@@ -20,8 +20,8 @@ namespace {
 // Outputs first, first + step, … of one axis as a convolution of its own.
 struct Phase {
   int64_t first = 0, step = 1, count = 0;
-  std::vector<int64_t> taps;  // of the kernel, in the order in which the inputs lie; none: no input
-                              // reaches these outputs
+  std::vector<int64_t> taps;  // of the kernel, in the order of their inputs in memory; none: no
+                              // input reaches these outputs
   int64_t stride = 1, dilation = 1, pad = 0;
 };
 

@@ -19,7 +19,7 @@ struct Convolution {
   ConvolutionArguments from;
   int32_t groups = 1, group_in = 1, group_out = 1;  // channels of a group
   int32_t depth = 1;                                // inputs of an output
-  bool point = false;                               // one pixel each: they lie as the weights do
+  bool point = false;                               // one pixel each: in the order of the weights
 
   dtr::cortex_m::ConvolutionForm form() const {
     return {depth, group_in, from.out.channels, from.out.pixels(), point, from.offset != 0};
