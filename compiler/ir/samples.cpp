@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <random>
 
@@ -17,22 +18,19 @@ std::string names_of(std::span<const NamedTensor> arrays) {
   return text.empty() ? "none" : text;
 }
 
-// The array for input `k`; nullptr if there is none. Error: kDataMissingArray, if two are.
-Result<const NamedTensor*> find_array(const Graph& graph, size_t k,
-                                      std::span<const NamedTensor> arrays,
-                                      const std::string& file) {
-  const auto inputs = std::span(graph.inputs()).first(graph.user_input_count());
-  const std::string& input = graph.value(inputs[k]).name;
-  const auto is_of_another = [&](const std::string& name) {
-    return name != input && std::ranges::any_of(inputs, [&](ValueId each) {
-             return graph.value(each).name == name;
-           });
-  };
+// The array for input `k` of so many; nullptr if there is none. Error: kDataMissingArray, if two
+// are and none of them is another input's own (`is_of_another`; null: the first one found is
+// taken).
+Result<const NamedTensor*> find_array(
+    std::span<const NamedTensor> arrays, const std::string& input, size_t k, size_t inputs,
+    const std::string& file, const std::function<bool(const std::string&)>& is_of_another = {}) {
   const NamedTensor* found = nullptr;
   for (const std::string& wanted :
        {input, fmt::format("input_{}", k), std::string(k == 0 ? "input" : "")}) {
     const auto array = std::ranges::find(arrays, wanted, &NamedTensor::name);
-    if (array == arrays.end() || &*array == found || is_of_another(wanted)) continue;
+    if (array == arrays.end() || &*array == found) continue;
+    if (!is_of_another) return &*array;
+    if (is_of_another(wanted)) continue;
     if (found != nullptr)
       return fail(DiagnosticId::kDataMissingArray,
                   fmt::format("the arrays `{}` and `{}` are both for input `{}`", found->name,
@@ -42,8 +40,7 @@ Result<const NamedTensor*> find_array(const Graph& graph, size_t k,
     found = &*array;
   }
   if (found != nullptr) return found;
-  return inputs.size() == 1 && arrays.size() == 1 && file.ends_with(".npy") ? arrays.data()
-                                                                            : nullptr;
+  return inputs == 1 && arrays.size() == 1 && file.ends_with(".npy") ? arrays.data() : nullptr;
 }
 
 // How many samples of shape `input` an array of shape `array` holds, or -1.
@@ -83,7 +80,13 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
   for (size_t k = 0; k < inputs; ++k) {
     const Value& input = graph.value(graph.inputs()[k]);
     const Type& type = input.type;
-    DTR_ASSIGN(const NamedTensor* array, find_array(graph, k, arrays, file));
+    const auto is_of_another = [&](const std::string& name) {
+      return name != input.name &&
+             std::ranges::any_of(std::span(graph.inputs()).first(inputs),
+                                 [&](ValueId each) { return graph.value(each).name == name; });
+    };
+    DTR_ASSIGN(const NamedTensor* array,
+               find_array(arrays, input.name, k, inputs, file, is_of_another));
     if (array == nullptr)
       return fail(
           DiagnosticId::kDataMissingArray,
@@ -141,7 +144,7 @@ decltype(DimensionSizes::sampled) Samples::shapes_of(std::span<const NamedTensor
                                                      std::string file) {
   return [arrays, file = std::move(file)](const std::string& input, size_t index,
                                           size_t inputs) -> Result<std::optional<Shape>> {
-    const NamedTensor* array = find_array(arrays, input, index, inputs, file);
+    DTR_ASSIGN(const NamedTensor* array, find_array(arrays, input, index, inputs, file));
     if (array == nullptr) return std::optional<Shape>();
     return std::optional(array->tensor.shape());
   };
@@ -156,7 +159,7 @@ decltype(DimensionSizes::sampled) Samples::shapes_of(std::string file) {
              (index == 0 && array == "input");
     };
     DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_tensors(file, is_wanted));
-    const NamedTensor* array = find_array(arrays, input, index, inputs, file);
+    DTR_ASSIGN(const NamedTensor* array, find_array(arrays, input, index, inputs, file));
     if (array == nullptr) return std::optional<Shape>();
     return std::optional(array->tensor.shape());
   };
