@@ -88,6 +88,8 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "small_matrices",
                                  "spectra",
                                  "narrowed",
+                                 "written_input",
+                                 "written_input_core",
                                  "decomposed",
                                  "branches",
                                  "loops",
@@ -240,6 +242,17 @@ TEST(Pt2, DescribesAlsoWhatDoesNotCompile) {
   ASSERT_TRUE(bad.has_value()) << error_text(bad);
   EXPECT_NE(bad->find("2 × aten.erfinv.default  (not supported)"), std::string::npos) << *bad;
   EXPECT_NE(pt2::describe_pt2(case_path("symbolic.pt2"))->find("symbolic (s"), std::string::npos);
+}
+
+TEST(Pt2, WarnsOfAnInputThatTheModelWrites) {
+  for (const std::string name : {"written_input", "written_input_core"}) {
+    const auto module = read_pt2(case_path(name + ".pt2"));
+    ASSERT_TRUE(module) << error_text(module);
+    ASSERT_EQ(module->notes.size(), 1u) << name;
+    EXPECT_EQ(module->notes[0].id, DiagnosticId::kPt2MutatedState);
+    EXPECT_EQ(module->notes[0].severity, Severity::kWarning);
+    EXPECT_EQ(module->notes[0].place.node, "x");
+  }
 }
 
 // --- refused
@@ -401,7 +414,7 @@ constexpr Edit kEdits[] = {
     {"output of nothing", "float", kModel, "\"user_output\"", "\"linear_1\"", "\"linear_9\"",
      "pt2-undefined-name", "linear_9", "no node"},
     {"output is a mutation", "float", kModel, "\"output_specs\"", "\"user_output\"",
-     "\"user_input_mutation\"", "pt2-mutated-state", "linear_1", "user_input_mutation"},
+     "\"user_input_mutation\"", "pt2-mutated-state", "linear_1", "returns nothing"},
     {"input is an object", "float", kModel, "\"input_specs\"", "\"user_input\"", "\"custom_obj\"",
      "pt2-unsupported-argument", "custom_obj", "no tensor"},
     {"argument missing", "float", kModel, "torch.ops.aten.linear.default", "\"weight\"",

@@ -146,12 +146,27 @@ Importer::Scope Importer::scope_of(size_t subgraph) const {
   return {.graph = &file_.subgraphs[subgraph], .first_source = first_source_[subgraph]};
 }
 
+// Warns of an input that the model writes to: what the model returns is right, but programs leave
+// their inputs as they are.
+void Importer::warn_of_written_input(std::string_view name) {
+  module_.notes.push_back(
+      {.id = DiagnosticId::kPt2MutatedState,
+       .reason = fmt::format("the model writes to its input `{}`, the program does not: the array "
+                             "that is given stays as it is",
+                             name),
+       .fix = "return the new value if the caller needs it; what is to last until the next run, "
+              "keep in a buffer (self.register_buffer)",
+       .place = {.file = module_.file, .node = std::string(name)},
+       .severity = Severity::kWarning});
+}
+
 // Buffers that the signature lists as mutated, and those that an in-place operator writes to,
 // directly or through views.
 void Importer::find_written_buffers() {
   std::unordered_map<std::string_view, std::string_view> input_of;  // of a view, by name
   for (const InputSpec& spec : file_.inputs)
-    if (spec.kind == InputKind::kBuffer) input_of.emplace(spec.name, spec.name);
+    if (spec.kind == InputKind::kBuffer || spec.kind == InputKind::kUser)
+      input_of.emplace(spec.name, spec.name);
   std::unordered_map<std::string_view, std::string_view> next_of;  // by name of the input
   for (const Node& node : file_.nodes) {
     const OperatorMatch match = match_of(node);
@@ -164,6 +179,8 @@ void Importer::find_written_buffers() {
     for (const std::string_view output : node.outputs) input_of.emplace(output, input);
   }
   for (const InputSpec& spec : file_.inputs) {
+    if (spec.kind == InputKind::kUser && next_of.contains(spec.name))
+      warn_of_written_input(spec.name);
     if (spec.kind != InputKind::kBuffer || is_leftover_counter(spec.name)) continue;
     for (const OutputSpec& output : file_.outputs)
       if (output.kind == "buffer_mutation" && output.target == spec.target)
@@ -243,14 +260,15 @@ Result<void> Importer::find_live_nodes() {
     const bool counter =
         spec.kind == "buffer_mutation" && spec.target.ends_with("num_batches_tracked");
     if (counter || spec.name.empty()) continue;
-    if (spec.kind == "user_input_mutation")
-      return fail(DiagnosticId::kPt2MutatedState,
-                  fmt::format("the program has an output of kind user_input_mutation: the model "
-                              "writes to its input `{}`",
-                              spec.target),
-                  "write to a copy (x = x.clone()) and return it; what is to last until the next "
-                  "run, keep in a buffer (self.register_buffer)",
-                  {.file = archive_.file(), .node = std::string(spec.name)});
+    if (spec.kind == "user_input_mutation") {
+      if (std::ranges::find(file_.outputs, "user_output", &OutputSpec::kind) == file_.outputs.end())
+        return fail(
+            DiagnosticId::kPt2MutatedState,
+            fmt::format("the model returns nothing, it only writes to its input `{}`", spec.target),
+            "return the new value", {.file = archive_.file(), .node = std::string(spec.name)});
+      warn_of_written_input(spec.target);
+      continue;
+    }
     if (spec.kind != "user_output" && spec.kind != "buffer_mutation")
       return fail(DiagnosticId::kPt2MutatedState,
                   fmt::format("the program has an output of kind {}", spec.kind),
@@ -618,7 +636,10 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
                                     ? first_read(scope_->graph->nodes[index])
                                     : std::string_view();
   const auto source = scope_->bindings.find(from);
-  const bool alias = source != scope_->bindings.end();
+  // A conversion to the dtype that the tensor has returns the tensor itself, to another one a copy.
+  const bool alias = source != scope_->bindings.end() &&
+                     (match.in_place || !source->second.value.valid() ||
+                      graph.type(source->second.value).dtype == graph.type(value).dtype);
   const uint32_t storage =
       alias ? source->second.storage : static_cast<uint32_t>(scope_->storages.size());
   if (!alias) scope_->storages.emplace_back();

@@ -55,6 +55,7 @@ class Importer {
   void add_sources();
   void add_sources(const ExportedGraph& graph, const std::string& prefix);
   void find_written_buffers();
+  void warn_of_written_input(std::string_view name);
   const WrittenBuffer* find_written(std::string_view input) const;
   Result<void> bind_state(const WrittenBuffer& buffer);
   Result<void> find_live_nodes();

@@ -96,6 +96,23 @@ class in_place(nn.Module):
         return y + z
 
 
+@case(rand(2, 4))
+class written_input(nn.Module):
+    """Writes to its input, and to a tensor of which a copy in another dtype is read afterwards."""
+
+    def forward(self, x):
+        x.mul_(3.0)
+        y = x + 0.5
+        z = y.to(torch.int32)
+        y.add_(1.0)
+        return x[:, :2] + 1, y, z.float()
+
+
+@case(rand(2, 4))
+class written_input_core(written_input):
+    """After run_decompositions() the new value of the input is an output of the program."""
+
+
 @case(rand(2, 4, 6))
 class overwritten_view(nn.Module):
     """A view of the overwritten tensor is read afterwards: refused."""
@@ -695,7 +712,7 @@ def make(cases, with_outputs):
             continue
         model = cls().eval()
         program = torch.export.export(model, inputs, strict=strict, dynamic_shapes=dynamic)
-        if name == "decomposed":
+        if name in ("decomposed", "written_input_core"):
             program = program.run_decompositions()
         torch.export.save(program, HERE / f"{name}.pt2")
         portable(HERE / f"{name}.pt2")
@@ -740,6 +757,8 @@ WITH_OUTPUTS = (
     "spectra",
     "narrowed",
     "decomposed",
+    "written_input",
+    "written_input_core",
 )
 
 if __name__ == "__main__":
