@@ -102,11 +102,14 @@ class Reader {
   bool boolean(dom::element value, std::string_view what) {
     return take<bool>(value, what, "a bool");
   }
+  // Empty, not unset, where the value is none: callers may iterate before they ask for the status.
   dom::array array(dom::element value, std::string_view what) {
-    return take<dom::array>(value, what, "a list");
+    const dom::array list = take<dom::array>(value, what, "a list");
+    return good() ? list : empty<dom::array>("[]");
   }
   dom::object object(dom::element value, std::string_view what) {
-    return take<dom::object>(value, what, "an object");
+    const dom::object fields = take<dom::object>(value, what, "an object");
+    return good() ? fields : empty<dom::object>("{}");
   }
   std::string_view string_field(dom::element of, std::string_view key) {
     return string(field(of, key), key);
@@ -137,6 +140,14 @@ class Reader {
   bool good() const { return problem_.empty(); }
 
  private:
+  template <class T>
+  static T empty(std::string_view text) {
+    thread_local dom::parser parser;
+    T result{};
+    DTR_CHECK(parser.parse(text.data(), text.size()).get(result) == simdjson::SUCCESS);
+    return result;
+  }
+
   template <class T>
   T take(dom::element value, std::string_view what, std::string_view expected) {
     T result{};
