@@ -174,7 +174,7 @@ def models(deuteron, work, good):
         "symbolic shape",
         {"pt2-symbolic-shape"},
         lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(
-            sizes=[{"as_expr": {"expr_str": "s0", "hint": {"as_int": 1}}}] + [{"as_int": 8}] * 3
+            sizes=[{"as_expr": {"expr_str": "u0", "hint": {"as_int": 1}}}] + [{"as_int": 8}] * 3
         ),
     )
     edit("newer schema", {"pt2-version"}, lambda m: m["schema_version"].update(major=99))
