@@ -539,10 +539,10 @@ Result<ValueId> Importer::as_in_file(ValueId value) {
   const auto source = static_cast<uint32_t>(module_.sources.size());
   const std::string name = rewriter_.graph().value(value).name;
   module_.sources.push_back({.name = name, .target = "UINT8"});
-  static const pb::NodeProto kNone;
-  static const Operator kNoRow{};
+  static const pb::NodeProto no_node;
+  static const Operator no_row{};
   const Scope scope{.versions = &versions_};
-  NodeImport node(*this, kNone, scope, kNoRow, source);
+  NodeImport node(*this, no_node, scope, no_row, source);
   return node.plain(value);
 }
 
