@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming): the names are ExecuTorch's.
 namespace dtr::executorch {
 
 enum class Error : uint32_t {
@@ -240,3 +241,4 @@ inline constexpr const char* kRegisterBackend =
     "_ZN10executorch7runtime16register_backendERKNS0_7BackendE";
 
 }  // namespace dtr::executorch
+// NOLINTEND(readability-identifier-naming)

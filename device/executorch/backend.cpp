@@ -79,7 +79,7 @@ void copy(const runtime::Tensor& from, const runtime::Tensor& to) {
     if (to.bytes() > 0) std::memcpy(to.data, from.data, to.bytes());
     return;
   }
-  int32_t from_strides[kMaxRank], to_strides[kMaxRank], index[kMaxRank] = {};
+  int32_t from_strides[kMaxRank] = {}, to_strides[kMaxRank] = {}, index[kMaxRank] = {};
   fill_strides(from, from_strides);
   fill_strides(to, to_strides);
   const size_t bytes = byte_size(from.dtype), count = to.elements();

@@ -13,7 +13,6 @@
 namespace dtr {
 namespace {
 
-using onnx::pb::GraphProto;
 using onnx::pb::ModelProto;
 using onnx::pb::NodeProto;
 using onnx::pb::TensorProto;

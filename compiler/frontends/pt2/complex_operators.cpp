@@ -14,7 +14,6 @@
 namespace dtr::pt2 {
 namespace {
 
-using compositions::Fourier;
 using compositions::Signal;
 
 // ---- parts

@@ -137,10 +137,10 @@ enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 std::optional<int64_t> common_size(const std::vector<double>& starts, int64_t count) {
   const auto bags = static_cast<int64_t>(starts.size());
   if (bags == 0 || count == 0 || count % bags != 0) return std::nullopt;
+  const int64_t size = count / bags;
   for (int64_t i = 0; i < bags; ++i)
-    if (starts[static_cast<size_t>(i)] != static_cast<double>(i * (count / bags)))
-      return std::nullopt;
-  return count / bags;
+    if (starts[static_cast<size_t>(i)] != static_cast<double>(i * size)) return std::nullopt;
+  return size;
 }
 
 // 1 where row i, of `count`, is in bag b, else 0: (bags, count).
