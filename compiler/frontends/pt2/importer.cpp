@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/frontends/pt2/pt2.h"
+#include "compiler/frontends/pt2/remedies.h"
 #include "compiler/frontends/pt2/trace.h"
 
 namespace dtr::pt2 {
@@ -226,6 +227,22 @@ Result<void> Importer::check_static() const {
   return {};
 }
 
+// A Python number that is not known when the model compiles: a size, or an element of a tensor.
+tl::unexpected<Diagnostic> Importer::refuse_symbolic(const ExportedGraph& graph,
+                                                     std::string_view argument,
+                                                     std::string_view symbol,
+                                                     const Place& place) const {
+  const auto maker = std::ranges::find(graph.nodes, symbol, &Node::name);
+  const std::string_view made_by =
+      maker == graph.nodes.end() ? std::string_view{} : operator_name(*maker);
+  const bool of_data =
+      made_by.starts_with("aten.item.") || made_by.starts_with("aten._local_scalar_dense.");
+  return fail(DiagnosticId::kPt2SymbolicShape,
+              of_data ? fmt::format("argument `{}` is {}, an element of a tensor", argument, symbol)
+                      : fmt::format("argument `{}` is the symbolic value {}", argument, symbol),
+              std::string(of_data ? remedy_of_data(made_by) : kExportStatic), place);
+}
+
 // Sizes that do not follow from those of the inputs: torch.export names those that depend on
 // elements u0, u1, …
 Result<void> Importer::check_static(const ExportedGraph& graph, size_t first_source) const {
@@ -237,17 +254,13 @@ Result<void> Importer::check_static(const ExportedGraph& graph, size_t first_sou
       return fail(DiagnosticId::kPt2SymbolicShape,
                   fmt::format("`{}` has the symbolic size {}{}", name, at->second.symbol,
                               of_data ? ", which depends on elements of a tensor" : ""),
-                  of_data
-                      ? "keep the shape: torch.where(mask, x, 0) or x * mask in place of x[mask]; "
-                        "index with numbers that __init__ computes where the mask is known"
-                      : std::string(kExportStatic),
+                  of_data ? std::string(remedy_of_data(operator_name(graph.nodes[i])))
+                          : std::string(kExportStatic),
                   place_of_source(first_source + i));
     }
     for (const auto& [argument, value] : graph.nodes[i].inputs)
       if (const auto* symbolic = std::get_if<Symbolic>(&value))
-        return fail(DiagnosticId::kPt2SymbolicShape,
-                    fmt::format("argument `{}` is the symbolic value {}", argument, symbolic->name),
-                    std::string(kExportStatic), place_of_source(first_source + i));
+        return refuse_symbolic(graph, argument, symbolic->name, place_of_source(first_source + i));
   }
   return {};
 }
@@ -396,11 +409,16 @@ bool Importer::is_complex(std::string_view name) const {
   return at != scope_->graph->tensors.end() && pt2::is_complex(at->second.scalar_type);
 }
 
-OperatorMatch Importer::match_of(const Node& node) const {
+bool Importer::has_complex(const Node& node) const {
   bool complex =
       std::ranges::any_of(node.outputs, [&](std::string_view name) { return is_complex(name); });
   for_each_read(node, [&](std::string_view name) { complex = complex || is_complex(name); });
-  return complex ? find_complex_operator(operator_name(node)) : find_operator(operator_name(node));
+  return complex;
+}
+
+OperatorMatch Importer::match_of(const Node& node) const {
+  return has_complex(node) ? find_complex_operator(operator_name(node))
+                           : find_operator(operator_name(node));
 }
 
 // Live nodes of the scope's graph, and of subgraphs of them, for which there is no row.
@@ -417,7 +435,8 @@ Result<void> Importer::find_missing(const Scope& scope, MissingOperators& missin
                   "the export",
                   place_of_node(i));
     if (!known) {
-      MissingOperator& entry = missing[operator_name(node)];
+      const bool complex = has_complex(node);
+      MissingOperator& entry = missing[{operator_name(node), complex}];
       if (entry.count++ == 0) entry.first = place_of_node(i);
     }
     for (const auto& [argument, value] : node.inputs)
@@ -437,8 +456,8 @@ Result<void> Importer::check_operators() {
   MissingOperators missing;
   DTR_TRY(find_missing(program_, missing));
   if (missing.empty()) return {};
-  for (const auto& [target, entry] : missing)
-    if (draws_numbers(target))
+  for (const auto& [kind, entry] : missing)
+    if (const std::string_view target = kind.target; draws_numbers(target))
       return fail(DiagnosticId::kPt2UnsupportedOperator,
                   fmt::format("{} draws random numbers: the outputs of a program depend on its "
                               "inputs alone",
@@ -446,8 +465,9 @@ Result<void> Importer::check_operators() {
                   "make the noise an input of the model, or leave it out at inference",
                   entry.first);
   std::string list;
-  for (const auto& [target, entry] : missing)
-    list += fmt::format("{}{} ({}×)", list.empty() ? "" : ", ", target, entry.count);
+  for (const auto& [kind, entry] : missing)
+    list += fmt::format("{}{}{} ({}×)", list.empty() ? "" : ", ", kind.target,
+                        kind.complex ? " of complex numbers" : "", entry.count);
   const auto first = [&](const Place& place) {
     const auto at = std::ranges::find(module_.sources, place.node, &SourceOp::name);
     return at - module_.sources.begin();
@@ -457,9 +477,8 @@ Result<void> Importer::check_operators() {
   return fail(DiagnosticId::kPt2UnsupportedOperator,
               fmt::format("{} kind{} of operator not supported: {}", missing.size(),
                           missing.size() == 1 ? "" : "s", list),
-              "save the export after `program = program.run_decompositions()`, which replaces many "
-              "operators by simpler ones; else write it with those that `deuteron ops` lists, or "
-              "add it as CONTRIBUTING shows",
+              remedy_of_missing(earliest->first.target, {.complex = earliest->first.complex,
+                                                         .decomposed = file_.decomposed}),
               earliest->second.first);
 }
 

@@ -67,11 +67,18 @@ class Importer {
     size_t count = 0;
     Place first;
   };
-  using MissingOperators = std::map<std::string_view, MissingOperator>;
+  struct MissingKey {
+    std::string_view target;
+    bool complex = false;
+    auto operator<=>(const MissingKey&) const = default;
+  };
+  using MissingOperators = std::map<MissingKey, MissingOperator>;
   Result<void> check_operators();
   Result<void> find_missing(const Scope& scope, MissingOperators& missing);
   Result<void> check_static() const;
   Result<void> check_static(const ExportedGraph& graph, size_t first_source) const;
+  tl::unexpected<Diagnostic> refuse_symbolic(const ExportedGraph& graph, std::string_view argument,
+                                             std::string_view symbol, const Place& place) const;
   void note_narrowed_floats();
   Result<void> bind_inputs();
   Result<void> bind_user_input(const InputSpec& spec);
@@ -99,6 +106,7 @@ class Importer {
   Place place_of_source(size_t source) const;
   Scope scope_of(size_t subgraph) const;
   bool is_complex(std::string_view name) const;
+  bool has_complex(const Node& node) const;  // among its operands and results
   OperatorMatch match_of(const Node& node) const;
   Result<void> bind(std::string_view name, Binding binding, const Place& place);
 

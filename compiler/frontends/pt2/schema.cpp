@@ -248,6 +248,12 @@ constexpr std::pair<std::string_view, ArgumentReader> kArgumentReaders[] = {
      }},
     {"as_float", [](Reader& in, dom::element v) -> Argument { return in.number(v, "as_float"); }},
     {"as_bool", [](Reader& in, dom::element v) -> Argument { return in.boolean(v, "as_bool"); }},
+    {"as_complex",
+     [](Reader& in, dom::element v) -> Argument {
+       const dom::element real = in.field(v, "real"), imaginary = in.field(v, "imag");
+       if (!in.good()) return {};
+       return std::complex(in.number(real, "real"), in.number(imaginary, "imag"));
+     }},
     {"as_none", [](Reader&, dom::element) -> Argument { return std::monostate{}; }},
     {"as_scalar_type",
      [](Reader& in, dom::element v) -> Argument {
@@ -588,6 +594,11 @@ Result<ExportedProgram> parse_exported_program(std::string_view json, const Plac
   DTR_TRY(in.status());
   if (const auto torch = Reader::optional(document, "torch_version"))
     program.torch_version = in.string(*torch, "torch_version");
+  // What may be in the graph: "TRAINING" as it is exported, "ATEN" after run_decompositions().
+  if (const auto verifiers = Reader::optional(document, "verifiers"))
+    for (const dom::element verifier : in.array(*verifiers, "verifiers"))
+      program.decomposed = program.decomposed || in.string(verifier, "verifiers") == "ATEN";
+  DTR_TRY(in.status());
   if (program.major != kMajor)
     return fail(DiagnosticId::kPt2Version,
                 fmt::format("schema version {}.{} (PyTorch {}), version {} is read", program.major,

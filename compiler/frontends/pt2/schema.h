@@ -2,6 +2,7 @@
 // 8. Strings refer to the parsed text.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -71,12 +72,12 @@ struct MemoryFormat {
   int number = 0;
 };
 struct OtherArgument {
-  std::string_view kind;  // "as_device", "as_complex", …
+  std::string_view kind;  // "as_device", "as_layout", …
 };
 // Value of an argument; monostate is None.
 using Argument = std::variant<std::monostate, TensorName, std::vector<TensorName>, bool, int64_t,
-                              double, std::string_view, Ints, Floats, Symbolic, Subgraph,
-                              ScalarType, MemoryFormat, OtherArgument>;
+                              double, std::complex<double>, std::string_view, Ints, Floats,
+                              Symbolic, Subgraph, ScalarType, MemoryFormat, OtherArgument>;
 
 struct Node {
   std::string_view target;  // "torch.ops.aten.conv2d.default"
@@ -115,6 +116,7 @@ struct ExportedProgram : ExportedGraph {
   int64_t major = 0;
   int64_t minor = 0;
   std::string_view torch_version;
+  bool decomposed = false;  // by run_decompositions()
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
   std::vector<ExportedGraph> subgraphs;      // a subgraph follows those that it contains

@@ -1,0 +1,79 @@
+#include "compiler/frontends/pt2/remedies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace dtr::pt2 {
+namespace {
+
+struct Remedy {
+  std::string_view name;  // begins the operator's, without "aten."
+  std::string_view text;
+};
+
+constexpr std::string_view kOutside =
+    "end the model in front of it and compute it in the application: the number of its results "
+    "changes from run to run";
+constexpr Remedy kOfData[] = {
+    {"_local_scalar_dense",
+     "keep the number a tensor: leave out .item(), .tolist(), int() and float()"},
+    {"_unique", kOutside},
+    {"bincount",
+     "compare with a known number of bins: (x.unsqueeze(-1) == torch.arange(bins)).sum(0)"},
+    {"item", "keep the number a tensor: leave out .item(), .tolist(), int() and float()"},
+    {"nms", kOutside},
+    {"repeat_interleave", "give the repetitions as a number, not as a tensor"},
+    {"unique", kOutside},
+};
+constexpr std::string_view kOfMasks =
+    "keep the shape: torch.where(mask, x, 0) or x * mask in place of x[mask]; index with numbers "
+    "that __init__ computes where the mask is known";
+
+// Of numerical mathematics: iterations until something is small enough.
+constexpr std::string_view kIterations[] = {
+    "_linalg_eigh", "_linalg_svd", "cholesky",     "geqrf",       "linalg_chol",
+    "linalg_eig",   "linalg_ldl",  "linalg_lstsq", "linalg_lu",   "linalg_matrix_exp",
+    "linalg_qr",    "linalg_svd",  "lu_unpack",    "matrix_exp",  "qr",
+    "svd",          "linalg_pinv", "linalg_eigh",  "linalg_cond", "matrix_rank"};
+
+std::string_view plain_name(std::string_view target) {
+  for (const std::string_view prefix : {"torchvision.", "aten."})
+    if (target.starts_with(prefix)) target.remove_prefix(prefix.size());
+  return target.substr(0, target.find('.'));
+}
+
+}  // namespace
+
+std::string_view remedy_of_data(std::string_view target) {
+  const std::string_view name = plain_name(target);
+  const auto found = std::ranges::find_if(
+      kOfData, [&](const Remedy& remedy) { return name.starts_with(remedy.name); });
+  return found == std::end(kOfData) ? kOfMasks : found->text;
+}
+
+std::string remedy_of_missing(std::string_view target, MissingKind kind) {
+  const std::string_view name = plain_name(target);
+  if (name == "nms") return std::string(kOutside);
+  if (!target.starts_with("aten."))
+    return fmt::format(
+        "{} is not PyTorch's own operator: write what it computes with operators that `deuteron "
+        "ops` lists, or end the model in front of it",
+        target);
+  if (std::ranges::find(kIterations, name) != std::end(kIterations))
+    return "compute it when the model is built, if its operand does not depend on an input; else "
+           "end the model in front of it and compute it in the application";
+  if (kind.complex)
+    return "compute with two real tensors, of which torch.view_as_real(x) gives both: "
+           "`deuteron ops` lists what there is for complex numbers";
+  constexpr std::string_view kWrite =
+      "write it with operators that `deuteron ops` lists, or add it as CONTRIBUTING shows";
+  if (kind.decomposed) return std::string(kWrite);
+  return fmt::format(
+      "save the export after `program = program.run_decompositions()`, which replaces many "
+      "operators by simpler ones; else {}",
+      kWrite);
+}
+
+}  // namespace dtr::pt2
