@@ -193,18 +193,62 @@ Result<ValueId> take(GraphBuilder& builder, ValueId x, const std::vector<double>
   return builder.view(taken, shape);
 }
 
+namespace {
+
+// The extremes by rank: how many elements come in front of each one is the place of its index.
+// Needs a comparison of each pair.
+Result<Extremes> top_by_rank(GraphBuilder& builder, ValueId x, int64_t count, int64_t dim,
+                             bool greatest) {
+  constexpr int64_t kMostPairs = int64_t{1} << 20;
+  const Type of = builder.type(x);
+  const auto at = static_cast<size_t>(dim);
+  const int64_t extent = of.shape[at];
+  if (of.elements() > kMostPairs / extent)
+    return builder.unsupported(
+        fmt::format("the order of {} elements along a dimension of {}: {} pairs are compared at "
+                    "most",
+                    of.elements(), extent, kMostPairs),
+        "sort fewer, or leave the order to the application");
+  // Elements along `dim`, and beside them those that each one is compared with.
+  Shape column = of.shape, row = of.shape;
+  column.insert(column.begin() + dim + 1, 1);
+  row.insert(row.begin() + dim, 1);
+  DTR_ASSIGN(const ValueId own, builder.view(x, column));
+  DTR_ASSIGN(const ValueId other, builder.view(x, row));
+  Shape pairs(column.size(), 1);
+  pairs[at] = pairs[at + 1] = extent;
+  std::vector<double> is_earlier(static_cast<size_t>(extent * extent));
+  for (int64_t i = 0; i < extent; ++i)
+    for (int64_t j = 0; j < i; ++j) is_earlier[static_cast<size_t>(i * extent + j)] = 1;
+  DTR_ASSIGN(const ValueId earlier, builder.constant(DType::kBool, is_earlier, pairs));
+  DTR_ASSIGN(const ValueId beats,
+             builder.emit(greatest ? "aten.gt.Tensor" : "aten.lt.Tensor", {other, own}));
+  DTR_ASSIGN(const ValueId equals, builder.emit("aten.eq.Tensor", {other, own}));
+  DTR_ASSIGN(const ValueId first, builder.emit("aten.logical_and", {equals, earlier}));
+  DTR_ASSIGN(const ValueId in_front, builder.emit("aten.logical_or", {beats, first}));
+  DTR_ASSIGN(const ValueId rank, builder.emit("aten.sum.dim_IntList", {in_front},
+                                              {{"dim", Ints{dim + 1}}, {"keepdim", false}}));
+  Shape along(of.rank(), 1);
+  along[at] = extent;
+  std::vector<double> all(static_cast<size_t>(extent));
+  std::iota(all.begin(), all.end(), 0);
+  DTR_ASSIGN(ValueId places, builder.constant(DType::kInt64, all, along));
+  DTR_ASSIGN(places, builder.expand(places, of.shape));
+  Extremes result;
+  DTR_ASSIGN(const ValueId indices, scatter(builder, places, dim, rank, places, false));
+  DTR_ASSIGN(result.indices, builder.slice(indices, dim, 0, count));
+  DTR_ASSIGN(result.values, gather(builder, x, dim, result.indices));
+  return result;
+}
+
+}  // namespace
+
 Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t dim, bool greatest) {
-  constexpr int64_t kMost = 64;
+  constexpr int64_t kMost = 64;  // found one by one
   const Type of = builder.type(x);
   if (of.rank() == 0 || count < 1 || count > of.shape[static_cast<size_t>(dim)])
     return builder.unsupported(fmt::format("{} elements of {}", count, to_string(of.shape)));
-  if (count > kMost)
-    return builder.unsupported(
-        fmt::format("the first {} elements in order, at most {} are found", count, kMost),
-        "take fewer, or leave the order to the application");
-  if (!is_float(of.dtype))
-    return builder.unsupported(fmt::format("the order of {}", name(of.dtype)),
-                               "convert the tensor to float first");
+  if (count > kMost || !is_float(of.dtype)) return top_by_rank(builder, x, count, dim, greatest);
   const int64_t extent = of.shape[static_cast<size_t>(dim)];
   Shape along(of.rank(), 1);
   along[static_cast<size_t>(dim)] = extent;

@@ -36,8 +36,9 @@ Result<ValueId> masked_scatter(GraphBuilder& builder, ValueId x, ValueId mask, V
 Result<ValueId> take(GraphBuilder& builder, ValueId x, const std::vector<double>& places,
                      const Shape& shape);
 
-// The `count` greatest elements along `dim`, or the least, in order, and their indices. Errors:
-// more than 64.
+// The `count` greatest elements along `dim`, or the least, in order, and their indices; of equal
+// ones the first. Up to 64 floats are found one by one; more, and integers, by their rank, for
+// which all pairs are compared. Errors: more than 2^20 pairs; those of GraphBuilder::emit.
 struct Extremes {
   ValueId values, indices;
 };

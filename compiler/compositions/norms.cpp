@@ -15,6 +15,12 @@ Result<ValueId> vector_norm(GraphBuilder& builder, ValueId x, double p, const In
     DTR_ASSIGN(const ValueId sum, builder.emit("aten.sum.dim_IntList", {squares}, along));
     return builder.emit("aten.sqrt", {sum});
   }
+  if (p == 0) {  // how many are not zero
+    DTR_ASSIGN(const ValueId zero, builder.constant(builder.type(x).dtype, {}, 0, "zero"));
+    DTR_ASSIGN(const ValueId counted, builder.emit("aten.ne.Tensor", {x, zero}));
+    DTR_ASSIGN(const ValueId count, builder.emit("aten.sum.dim_IntList", {counted}, along));
+    return builder.emit("convert", {count}, {{"dtype", std::string(name(builder.type(x).dtype))}});
+  }
   DTR_ASSIGN(ValueId result, builder.emit("aten.abs", {x}));
   if (std::isinf(p)) return builder.emit(p > 0 ? "aten.amax" : "aten.amin", {result}, along);
   if (!(p > 0))

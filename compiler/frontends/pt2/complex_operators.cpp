@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <numeric>
 
 #include "compiler/compositions/attention.h"
@@ -42,9 +43,13 @@ struct Parts {
 };
 Result<Parts> parts_of(NodeImport& node, std::string_view name) {
   if (!node.has_tensor(name)) {
-    DTR_ASSIGN(const double number, node.number(name));
-    DTR_ASSIGN(const ValueId real, node.constant(DType::kFloat32, {}, number, name));
-    return Parts{real, {}};
+    DTR_ASSIGN(const std::complex<double> number, node.complex_number(name));
+    Parts parts;
+    DTR_ASSIGN(parts.real, node.constant(DType::kFloat32, {}, number.real(), name));
+    if (number.imag() != 0) {
+      DTR_ASSIGN(parts.imaginary, node.constant(DType::kFloat32, {}, number.imag(), name));
+    }
+    return parts;
   }
   if (!node.is_complex(name)) {
     DTR_ASSIGN(const ValueId x, node.tensor(name));
@@ -82,9 +87,23 @@ Result<Values> join_parts(NodeImport& node) {
   return one(with_parts(node, real, imaginary));
 }
 
-Result<Values> polar(NodeImport& node) {
-  DTR_ASSIGN(const ValueId length, node.tensor("abs"));
-  DTR_ASSIGN(const ValueId angle, node.tensor("angle"));
+// |x|² in the shape of the real part.
+Result<ValueId> square_of(NodeImport& node, ValueId x) {
+  DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
+  const auto last = static_cast<int64_t>(node.type(x).rank()) - 1;
+  return node.emit("aten.sum.dim_IntList", {squares}, {{"dim", Ints{last}}, {"keepdim", false}});
+}
+Result<ValueId> length_of(NodeImport& node, ValueId x) {
+  DTR_ASSIGN(const ValueId square, square_of(node, x));
+  return node.emit("aten.sqrt", {square});
+}
+Result<ValueId> angle_of(NodeImport& node, ValueId x) {
+  DTR_ASSIGN(const ValueId real, part(node, x, 0));
+  DTR_ASSIGN(const ValueId imaginary, part(node, x, 1));
+  return node.emit("aten.atan2", {imaginary, real});
+}
+// length · (cos angle + i sin angle).
+Result<Values> at_angle(NodeImport& node, ValueId length, ValueId angle) {
   Parts parts;
   for (const auto& [to, op] :
        {std::pair{&parts.real, "aten.cos"}, {&parts.imaginary, "aten.sin"}}) {
@@ -94,21 +113,59 @@ Result<Values> polar(NodeImport& node) {
   return one(with_parts(node, parts.real, parts.imaginary));
 }
 
-Result<Values> magnitude(NodeImport& node) {
+Result<Values> polar(NodeImport& node) {
+  DTR_ASSIGN(const ValueId length, node.tensor("abs"));
+  DTR_ASSIGN(const ValueId angle, node.tensor("angle"));
+  return at_angle(node, length, angle);
+}
+
+template <Result<ValueId> (*kOf)(NodeImport&, ValueId)>
+Result<Values> real_function(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
-  const auto last = static_cast<int64_t>(node.type(x).rank()) - 1;
-  DTR_ASSIGN(const ValueId sum, node.emit("aten.sum.dim_IntList", {squares},
-                                          {{"dim", Ints{last}}, {"keepdim", false}}));
-  return one(node.emit("aten.sqrt", {sum}));
+  return one(kOf(node, x));
+}
+
+Result<Values> exponential(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId real, part(node, x, 0));
+  DTR_ASSIGN(const ValueId angle, part(node, x, 1));
+  DTR_ASSIGN(const ValueId length, node.emit("aten.exp", {real}));
+  return at_angle(node, length, angle);
+}
+Result<Values> logarithm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId length, length_of(node, x));
+  DTR_ASSIGN(const ValueId real, node.emit("aten.log", {length}));
+  DTR_ASSIGN(const ValueId angle, angle_of(node, x));
+  return one(with_parts(node, real, angle));
+}
+// The root whose angle is half as large.
+Result<Values> root(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId length, length_of(node, x));
+  DTR_ASSIGN(const ValueId of_length, node.emit("aten.sqrt", {length}));
+  DTR_ASSIGN(const ValueId angle, angle_of(node, x));
+  DTR_ASSIGN(const ValueId half, node.constant(DType::kFloat32, {}, 0.5, "half"));
+  DTR_ASSIGN(const ValueId of_angle, node.emit("aten.mul.Tensor", {angle, half}));
+  return at_angle(node, of_length, of_angle);
+}
+// The conjugate by the square.
+Result<Values> reciprocal(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Values turned, conjugate(node));
+  DTR_ASSIGN(ValueId square, square_of(node, x));
+  Shape shape = node.type(square).shape;
+  shape.push_back(1);
+  DTR_ASSIGN(square, node.view(square, shape));
+  return one(node.emit("aten.div.Tensor", {turned[0], square}));
 }
 
 // ---- arithmetic
 
-template <const char* kOp>
+template <const char* kOp, bool kReversed = false>
 Result<Values> add(NodeImport& node) {
-  DTR_ASSIGN(const Parts a, parts_of(node, "self"));
-  DTR_ASSIGN(const Parts b, parts_of(node, "other"));
+  DTR_ASSIGN(const Parts a, parts_of(node, kReversed ? "other" : "self"));
+  DTR_ASSIGN(const Parts b, parts_of(node, kReversed ? "self" : "other"));
   DTR_ASSIGN(const double alpha, node.number("alpha", 1));
   const auto sum = [&](ValueId x, ValueId y) { return node.emit(kOp, {x, y}, {{"alpha", alpha}}); };
   // A real number has no imaginary part to add, in the shape that the sum has.
@@ -158,23 +215,22 @@ constexpr char kMul[] = "aten.mul.Tensor", kMatmul[] = "aten.matmul", kDiv[] = "
 constexpr char kSelf[] = "self", kOther[] = "other", kMat2[] = "mat2";
 
 Result<Values> scaled(NodeImport& node) {
+  DTR_ASSIGN(const std::complex<double> factor, node.complex_number("other"));
+  if (factor.imag() != 0) return product<kMul, kSelf, kOther>(node);
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const double factor, node.number("other"));
-  DTR_ASSIGN(const ValueId number, node.constant(DType::kFloat32, {}, factor, "factor"));
-  return one(node.emit("aten.mul.Tensor", {x, number}));
+  DTR_ASSIGN(const ValueId number, node.constant(DType::kFloat32, {}, factor.real(), "factor"));
+  return one(node.emit(kMul, {x, number}));
+}
+Result<Values> negated(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  return one(node.emit("aten.neg", {x}));
 }
 
 // By a real number, each part; by a complex one, times its conjugate by its square.
 Result<Values> quotient(NodeImport& node) {
   DTR_ASSIGN(const Parts a, parts_of(node, "self"));
-  if (!node.has_tensor("other")) {
-    DTR_ASSIGN(const double divisor, node.number("other"));
-    DTR_ASSIGN(const ValueId x, node.tensor("self"));
-    DTR_ASSIGN(const ValueId number, node.constant(DType::kFloat32, {}, divisor, "divisor"));
-    return one(node.emit(kDiv, {x, number}));
-  }
   DTR_ASSIGN(const Parts b, parts_of(node, "other"));
-  if (!b.imaginary.valid()) {
+  if (!b.imaginary.valid() && a.imaginary.valid()) {
     DTR_ASSIGN(const ValueId real, node.emit(kDiv, {a.real, b.real}));
     DTR_ASSIGN(const ValueId imaginary, node.emit(kDiv, {a.imaginary, b.real}));
     return one(with_parts(node, real, imaginary));
@@ -279,6 +335,61 @@ Result<Values> select(NodeImport& node) {
   shape.erase(shape.begin() + at.dim);
   shape.push_back(2);
   return one(node.view(taken, shape));
+}
+
+Result<Values> flip(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints given, node.ints("dims"));
+  Ints dims;
+  for (const int64_t each : given) {
+    const auto found = ops::normalize_dim(each, node.type(x).rank() - 1);
+    if (!found) return node.unsupported(fmt::format("dimension {}", each));
+    dims.push_back(static_cast<int64_t>(*found));
+  }
+  return one(node.flip(x, dims));
+}
+
+// Moves elements along dimensions to higher indices; those beyond the end to the front.
+Result<ValueId> rolled(NodeImport& node, ValueId x, const Ints& shifts, const Ints& dims) {
+  if (dims.size() != shifts.size())
+    return node.unsupported(fmt::format("{} shifts of {} dimensions", shifts.size(), dims.size()));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const auto dim = ops::normalize_dim(dims[i], node.type(x).rank() - 1);
+    if (!dim) return node.unsupported(fmt::format("dimension {}", dims[i]));
+    const auto along = static_cast<int64_t>(*dim);
+    const int64_t extent = node.type(x).shape[*dim];
+    const int64_t start = extent == 0 ? 0 : ((-shifts[i] % extent) + extent) % extent;
+    if (start == 0) continue;
+    DTR_ASSIGN(const ValueId front, node.slice(x, along, start, extent));
+    DTR_ASSIGN(const ValueId back, node.slice(x, along, 0, start));
+    DTR_ASSIGN(x, node.concatenate({front, back}, along));
+  }
+  return x;
+}
+// Without dimensions in the order of all elements.
+Result<Values> roll(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const Ints shifts, node.ints("shifts"));
+  DTR_ASSIGN(Ints dims, node.ints("dims", Ints{}));
+  if (dims.empty()) {
+    dims = {0};
+    DTR_ASSIGN(x, node.view(x, {element_count(shape) / 2, 2}));
+  }
+  DTR_ASSIGN(x, rolled(node, x, shifts, dims));
+  return one(node.view(x, shape));
+}
+// fftshift brings frequency 0 to the middle of each dimension, ifftshift brings it back.
+template <bool kBack>
+Result<Values> shift_frequencies(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints dims, node.dims("dim", node.type(x).rank() - 1));
+  Ints shifts;
+  for (const int64_t dim : dims) {
+    const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
+    shifts.push_back(kBack ? (extent + 1) / 2 : extent / 2);
+  }
+  return one(rolled(node, x, shifts, dims));
 }
 
 Result<Values> concatenate(NodeImport& node) {
@@ -461,8 +572,18 @@ std::vector<Operator> complex_operators() {
       row("aten.conj_physical.default", conjugate),
       row("aten.complex.default", join_parts),
       row("aten.polar.default", polar),
-      row("aten.abs.default", magnitude),
+      row("aten.abs.default", real_function<length_of>),
+      row("aten.angle.default", real_function<angle_of>),
+      row("aten.exp.default", exponential),
+      row("aten.log.default", logarithm),
+      row("aten.neg.default", negated),
+      row("aten.reciprocal.default", reciprocal),
+      row("aten.sqrt.default", root),
       row("aten.add.Tensor", add<kAdd>),
+      row("aten.add.Scalar", add<kAdd>),
+      row("aten.rsub.Scalar", add<kSub, true>),
+      row("aten.rsub.Tensor", add<kSub, true>),
+      row("aten.sub.Scalar", add<kSub>),
       row("aten.sub.Tensor", add<kSub>),
       row("aten.mul.Tensor", product<kMul, kSelf, kOther>),
       row("aten.mul.Scalar", scaled),
@@ -490,7 +611,11 @@ std::vector<Operator> complex_operators() {
       row("aten.slice.Tensor", slice),
       row("aten.select.int", select),
       row("aten.cat.default", concatenate),
+      row("aten.flip.default", flip),
+      row("aten.roll.default", roll),
 
+      row("aten.fft_fftshift.default", shift_frequencies<false>),
+      row("aten.fft_ifftshift.default", shift_frequencies<true>),
       row("aten.fft_fft.default", fft<1, false, false>),
       row("aten.fft_ifft.default", fft<1, false, true>),
       row("aten.fft_rfft.default", fft<1, true, false>),

@@ -230,6 +230,14 @@ Result<double> NodeImport::number(std::string_view name, std::optional<double> f
   return bad_argument(name);
 }
 
+Result<std::complex<double>> NodeImport::complex_number(std::string_view name) {
+  const Argument* argument = find(name);
+  if (argument != nullptr)
+    if (const auto* value = std::get_if<std::complex<double>>(argument)) return *value;
+  DTR_ASSIGN(const double real, number(name));
+  return std::complex(real, 0.0);
+}
+
 Result<bool> NodeImport::boolean(std::string_view name, std::optional<bool> fallback) {
   const Argument* argument = find(name);
   if (argument == nullptr && fallback) return *fallback;
@@ -298,6 +306,8 @@ Result<NodeImport::Selection> NodeImport::selection(const Shape& shape) {
 Result<Ints> NodeImport::dims(std::string_view name, size_t rank) {
   DTR_ASSIGN(Ints values, ints(name, Ints{}));
   const auto extent = static_cast<int64_t>(rank);
+  const auto names_scalar = [](int64_t value) { return value == 0 || value == -1; };
+  if (rank == 0 && std::ranges::all_of(values, names_scalar)) return Ints{};  // as PyTorch
   if (values.empty())
     for (int64_t i = 0; i < extent; ++i) values.push_back(i);
   for (int64_t& value : values) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <deque>
 #include <unordered_map>
 
 namespace dtr::pt2 {
@@ -41,14 +42,86 @@ std::vector<std::string> regular_targets() {
   return targets;
 }
 
+// Other names that PyTorch has for operators, which an export keeps.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"abs", "absolute"},
+    {"acos", "arccos"},
+    {"acosh", "arccosh"},
+    {"asin", "arcsin"},
+    {"asinh", "arcsinh"},
+    {"atan", "arctan"},
+    {"atan2", "arctan2"},
+    {"atanh", "arctanh"},
+    {"chunk", "unsafe_chunk"},
+    {"clamp", "clip"},
+    {"div", "divide"},
+    {"div", "true_divide"},
+    {"erf", "special_erf"},
+    {"erfc", "special_erfc"},
+    {"exp2", "special_exp2"},
+    {"expm1", "special_expm1"},
+    {"ge", "greater_equal"},
+    {"gt", "greater"},
+    {"le", "less_equal"},
+    {"log1p", "special_log1p"},
+    {"log_softmax", "special_log_softmax"},
+    {"logsumexp", "special_logsumexp"},
+    {"lt", "less"},
+    {"matmul", "linalg_matmul"},
+    {"mul", "multiply"},
+    {"ne", "not_equal"},
+    {"neg", "negative"},
+    {"mH", "matrix_H"},
+    {"round", "special_round"},
+    {"sigmoid", "special_expit"},
+    {"sign", "sgn"},
+    {"sinc", "special_sinc"},
+    {"softmax", "special_softmax"},
+    {"split", "unsafe_split"},
+    {"split_with_sizes", "unsafe_split_with_sizes"},
+    {"sub", "subtract"},
+    {"trapezoid", "trapz"},
+    {"trunc", "fix"},
+    {"xlogy", "special_xlogy"},
+};
+
+// Adds the rows of other names, and of NAME_copy for each NAME whose result is a view: it computes
+// the same in memory of its own.
+void add_other_names(Table& table) {
+  static std::deque<std::string> targets;  // the rows refer to them
+  std::vector<Operator> added;
+  const auto add = [&](Operator row, std::string target) {
+    row.target = targets.emplace_back(std::move(target));
+    added.push_back(std::move(row));
+  };
+  constexpr std::string_view kPrefix = "aten.";
+  for (const auto& [target, row] : table) {
+    if (!target.starts_with(kPrefix)) continue;
+    const size_t end = target.rfind('.');
+    const std::string_view name = target.substr(kPrefix.size(), end - kPrefix.size());
+    const std::string_view overload = target.substr(end);
+    for (const auto& [own, other] : kOtherNames)
+      if (name == own) add(row, fmt::format("aten.{}{}", other, overload));
+    if (!row.aliases) continue;
+    Operator copy = row;
+    copy.aliases = false;
+    add(std::move(copy), fmt::format("aten.{}_copy{}", name, overload));
+  }
+  for (Operator& row : added) {
+    const std::string_view target = row.target;
+    table.try_emplace(target, std::move(row));
+  }
+}
+
 Table make_table() {
   Table table;
   for (const auto family :
-       {control_operators, convolution_operators, pooling_operators, elementwise_operators,
-        composed_operators, shape_operators, tiling_operators, resize_operators, matrix_operators,
-        attention_operators, reduction_operators, identity_operators, index_operators,
-        mask_operators, quantization_operators, recurrent_operators, scatter_operators,
-        search_operators, algebra_operators})
+       {control_operators,  convolution_operators, pooling_operators,      elementwise_operators,
+        composed_operators, shape_operators,       tiling_operators,       resize_operators,
+        matrix_operators,   attention_operators,   reduction_operators,    identity_operators,
+        index_operators,    mask_operators,        quantization_operators, recurrent_operators,
+        scatter_operators,  statistics_operators,  search_operators,       algebra_operators,
+        stacking_operators, defined_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);
@@ -63,6 +136,7 @@ Table make_table() {
                                                             : target);
     table.try_emplace(target, same_as(target, op->name));
   }
+  add_other_names(table);
   return table;
 }
 

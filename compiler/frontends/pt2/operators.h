@@ -4,6 +4,7 @@
 // its schema has a row made by `same_as`.
 #pragma once
 
+#include <complex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -44,6 +45,8 @@ class NodeImport : public GraphBuilder {
       std::string_view name);  // invalid where an entry is None
   Result<int64_t> integer(std::string_view name, std::optional<int64_t> fallback = {});
   Result<double> number(std::string_view name, std::optional<double> fallback = {});
+  // A real number too.
+  Result<std::complex<double>> complex_number(std::string_view name);
   Result<bool> boolean(std::string_view name, std::optional<bool> fallback = {});
   Result<std::string_view> string(std::string_view name,
                                   std::optional<std::string_view> fallback = {});
@@ -213,6 +216,11 @@ std::vector<Operator> index_operators();
 std::vector<Operator> mask_operators();
 std::vector<Operator> quantization_operators();
 std::vector<Operator> recurrent_operators();
+std::vector<Operator> statistics_operators();
+std::vector<Operator> stacking_operators();
+std::vector<Operator> defined_operators();
+std::vector<Operator> stacking_operators();
+std::vector<Operator> defined_operators();
 std::vector<Operator> scatter_operators();
 std::vector<Operator> search_operators();
 std::vector<Operator> algebra_operators();

@@ -137,10 +137,13 @@ std::vector<Operator> reduction_operators() {
       tensor_row("aten.std.default", kMean, spread<true, false>),
       tensor_row("aten.std.dim", kMean, spread<true, false>),
       tensor_row("aten.std_mean.correction", kMean, spread<true, true>),
+      tensor_row("aten.std_mean.default", kMean, spread<true, true>),
+      tensor_row("aten.std_mean.dim", kMean, spread<true, true>),
       tensor_row("aten.var.correction", kMean, spread<false, false>),
       tensor_row("aten.var.default", kMean, spread<false, false>),
       tensor_row("aten.var.dim", kMean, spread<false, false>),
       tensor_row("aten.var_mean.correction", kMean, spread<false, true>),
+      tensor_row("aten.var_mean.default", kMean, spread<false, true>),
       tensor_row("aten.var_mean.dim", kMean, spread<false, true>),
   };
 }

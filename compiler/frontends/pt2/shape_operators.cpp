@@ -67,6 +67,10 @@ Result<Values> flatten(NodeImport& node) {
 Result<Values> squeeze(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const Shape shape = node.type(x).shape;
+  if (node.node().target.ends_with(".dims")) {
+    DTR_ASSIGN(const Ints named, node.ints("dim"));
+    if (named.empty()) return viewed(node, x, shape);  // here an empty list names no dimension
+  }
   DTR_ASSIGN(const Ints dims, node.dims("dim", shape.size()));
   Shape squeezed;
   for (size_t i = 0; i < shape.size(); ++i)
@@ -232,10 +236,7 @@ Result<Values> split(NodeImport& node) {
 }
 
 // Parts up to each index, or that many of which the first have one element more.
-Result<Values> tensor_split(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  if (node.type(x).rank() == 0) return node.unsupported(kScalar);
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank(), 0));
+Result<Values> tensor_split(NodeImport& node, ValueId x, int64_t dim) {
   const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
   Ints ends;
   if (node.has("indices")) {
@@ -256,6 +257,21 @@ Result<Values> tensor_split(NodeImport& node) {
     start = end;
   }
   return parts;
+}
+Result<Values> tensor_split(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  if (node.type(x).rank() == 0) return node.unsupported(kScalar);
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank(), 0));
+  return tensor_split(node, x, dim);
+}
+// hsplit, vsplit, dsplit: along columns, rows or layers; of a vector hsplit takes the only one.
+template <int64_t kDim>
+Result<Values> split_along(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const auto rank = static_cast<int64_t>(node.type(x).rank());
+  const int64_t dim = kDim == 1 && rank == 1 ? 0 : kDim;
+  if (rank <= dim) return node.unsupported(fmt::format("the tensor has {} dimensions", rank));
+  return tensor_split(node, x, dim);
 }
 
 // All in the dtype of the highest category among them.
@@ -445,6 +461,12 @@ std::vector<Operator> shape_operators() {
       view_row("aten.split_with_sizes.default", "aten.slice.Tensor", split),
       view_row("aten.tensor_split.indices", "aten.slice.Tensor", tensor_split),
       view_row("aten.tensor_split.sections", "aten.slice.Tensor", tensor_split),
+      view_row("aten.dsplit.array", "aten.slice.Tensor", split_along<2>),
+      view_row("aten.dsplit.int", "aten.slice.Tensor", split_along<2>),
+      view_row("aten.hsplit.array", "aten.slice.Tensor", split_along<1>),
+      view_row("aten.hsplit.int", "aten.slice.Tensor", split_along<1>),
+      view_row("aten.vsplit.array", "aten.slice.Tensor", split_along<0>),
+      view_row("aten.vsplit.int", "aten.slice.Tensor", split_along<0>),
       view_row("aten.unbind.int", "aten.slice.Tensor", unbind),
 
       view_row("aten.unfold.default", "aten.index_select", unfold),

@@ -102,6 +102,19 @@ Result<Values> roll(NodeImport& node) {
   return Values{result};
 }
 
+// fftshift brings frequency 0 to the middle of each dimension, ifftshift brings it back.
+template <bool kBack>
+Result<Values> shift_frequencies(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const Ints dims, node.dims("dim", shape.size()));
+  Ints shifts;
+  for (const int64_t dim : dims)
+    shifts.push_back((shape[static_cast<size_t>(dim)] + (kBack ? 1 : 0)) / 2);
+  DTR_ASSIGN(const ValueId result, compositions::roll(node, x, shifts, dims));
+  return Values{result};
+}
+
 Result<Values> pad(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(Ints amounts, node.ints("pad"));
@@ -146,6 +159,8 @@ std::vector<Operator> tiling_operators() {
       tensor_row("aten.flip.default", "aten.flip", flip),
       tensor_row("aten.rot90.default", "aten.flip", rot90),
       tensor_row("aten.roll.default", "aten.cat", roll),
+      tensor_row("aten.fft_fftshift.default", "aten.cat", shift_frequencies<false>),
+      tensor_row("aten.fft_ifftshift.default", "aten.cat", shift_frequencies<true>),
       tensor_row("aten.pad.default", "aten.constant_pad_nd", pad),
       tensor_row("aten.reflection_pad1d.default", "aten.flip", pad_as<Border::kReflect>),
       tensor_row("aten.reflection_pad2d.default", "aten.flip", pad_as<Border::kReflect>),

@@ -1,0 +1,200 @@
+"""Makes the small .pt2 files of this folder that have functions of PyTorch outside of networks'
+layers, with PyTorch 2.13: as make_pt2_cases.py.
+
+    python make_function_cases.py [NAME...]
+"""
+import torch
+from make_pt2_cases import CASES, case, make, rand
+from torch import nn
+
+CASES.clear()
+
+
+@case(rand(3, 5, 2), rand(3, 5))
+class complex_functions(nn.Module):
+    """Functions of complex numbers, and complex numbers beside tensors."""
+
+    def forward(self, x, y):
+        z = torch.view_as_complex(x)
+        return [
+            torch.view_as_real(each)
+            for each in (
+                torch.exp(z),
+                torch.exp(1j * y),
+                torch.log(z + 2),
+                torch.sqrt(z),
+                torch.reciprocal(z),
+                -z,
+                z * 1j,
+                1j * z.conj(),
+                z + (2 - 1j),
+                (0.5 - 2j) - z,
+                z / (1 + 2j),
+                (1 + 2j) / z,
+                y + 1j,
+                z.flip(0).flip(-1),
+                z.roll(2),
+                z.roll((1, -2), (0, 1)),
+                torch.fft.fftshift(z),
+                torch.fft.ifftshift(z, 1),
+            )
+        ] + [z.angle(), (z - 1).abs(), torch.fft.fftshift(y), torch.fft.ifftshift(x, (1, 0))]
+
+
+@case(rand(4, 9), torch.tensor([[3, 1, 3, 2, 1], [0, 0, 5, 5, 5]]), rand(3, 70), strict=False)
+class statistics(nn.Module):
+    """Orders of many elements and of integers, and what follows from them; histograms
+    and areas."""
+
+    def forward(self, x, i, many):
+        ties = torch.round(many * 4) / 4
+        return (
+            *many.sort(1),
+            *ties.sort(dim=-1, descending=True, stable=True),
+            *many.topk(66, 1, largest=False),
+            *i.sort(dim=1, stable=True),
+            *many[0].sort(),
+            many.median(1).values,
+            x.quantile(0.3),
+            x.quantile(0.7, dim=-1, interpolation="nearest"),
+            x.quantile(0.7, dim=-1, interpolation="lower"),
+            x.quantile(0.7, dim=-1, interpolation="higher"),
+            x.quantile(0.7, dim=0, interpolation="midpoint"),
+            x.quantile(0.95, dim=1, keepdim=True),
+            x.quantile(1.0, dim=0, keepdim=True),
+            x.quantile(0.3, keepdim=True),
+            i.mode(1).values,
+            *i.mode(0, keepdim=True),
+            ties.mode(1).values,
+            x.histc(7, -0.8, 0.9),
+            x.histc(5),
+            torch.trapezoid(x, dim=0),
+            torch.trapezoid(x, x.cumsum(1)),
+            torch.trapezoid(x, torch.tensor([0.0, 1, 3, 4, 8, 9, 9.5, 10, 12])),
+            torch.cumulative_trapezoid(x, dx=0.5, dim=1),
+        )
+
+
+@case(rand(4), rand(3, 4), rand(2, 3, 4), torch.tensor([[3, -1], [0, 5]]), strict=False)
+class stacks(nn.Module):
+    """Functions after NumPy's: dimensions that are added, joins, parts, diagonals, products of
+    several matrices, and other names and copies of operators."""
+
+    def forward(self, v, m, t, i):
+        aten = torch.ops.aten
+        return (
+            torch.atleast_1d(v.sum()),
+            torch.atleast_2d(v),
+            torch.atleast_3d(v),
+            torch.atleast_3d(m),
+            *torch.atleast_2d([v.sum(), v, t]),
+            torch.hstack([v, v[1:]]),
+            torch.hstack([m, m[:, 2:]]),
+            torch.vstack([v, m]),
+            torch.dstack([m, m * 2]),
+            torch.dstack([v, v]),
+            torch.column_stack([m[:, 0], m, m[:, 1]]),
+            torch.cartesian_prod(v, v[:3]),
+            torch.cartesian_prod(v),
+            *torch.hsplit(t, 3),
+            *torch.hsplit(v, [1, 3]),
+            *torch.vsplit(m, [1]),
+            *torch.dsplit(t, 2),
+            t.fliplr(),
+            t.flipud(),
+            t.ravel(),
+            m.msort(),
+            t.take(i.abs()),
+            t.take(torch.tensor([-1, 4])),
+            m.diag(),
+            m.diag(-1),
+            v.diag(2),
+            v[:2].diag(-1),
+            torch.diagflat(m[:2, :2], 1),
+            m.trace(),
+            torch.addbmm(m[:, :3], t, t.transpose(1, 2), beta=0.5, alpha=2),
+            torch.addr(m.T[:, :3], v, v[:3], beta=2),
+            torch.inner(m, t),
+            torch.inner(v, v),
+            torch.linalg.vecdot(t, m, dim=1),
+            torch.linalg.multi_dot([v, m.T, m, m.T]),
+            torch.linalg.matrix_power(m[:, :3], 5),
+            torch.linalg.matrix_norm(m),
+            torch.linalg.matrix_norm(t, 1, (0, 2), keepdim=True),
+            torch.linalg.matrix_norm(t, -torch.inf),
+            t.sum_to_size(3, 1),
+            aten.true_divide.Tensor(m, v + 2),
+            aten.subtract.Tensor(m, v, alpha=2),
+            aten.multiply.Tensor(m, v),
+            aten.view_copy.default(m, [2, 6]),
+            aten.squeeze_copy.default(m[None]),
+            aten.transpose_copy.int(t, 0, 1),
+            aten.unsqueeze_copy.default(m, 1),
+            *aten.unbind_copy.int(m, 0),
+            *aten.split_with_sizes_copy.default(m, [1, 3], 1),
+            *aten.unsafe_split.Tensor(m, 2, 1),
+            t[:, :1].squeeze((0, 1)),
+            v.sum().sum(0),
+            v.sum().amax(-1),
+            m.std(1).logsumexp(0).logsumexp(0),
+        )
+
+
+@case(
+    rand(3, 5) * 3,
+    torch.tensor([[0.0, 1.5, -2.0, torch.inf, torch.nan], [-torch.inf, 3.0, 0.0, 0.25, 7.0]]),
+    torch.tensor([[0, 2, -3], [4, 0, 0]]),
+    strict=False,
+)
+class definitions(nn.Module):
+    """Functions that PyTorch defines by others, on zeros, infinities and NaN too."""
+
+    def forward(self, x, odd, i):
+        other = odd.flip(1)
+        return (
+            torch.deg2rad(x),
+            torch.rad2deg(i),
+            torch.isfinite(odd),
+            torch.isfinite(i),
+            torch.isposinf(odd),
+            torch.isneginf(odd),
+            torch.isreal(x),
+            torch.sinc(x),
+            torch.sinc(odd[:, :1].nan_to_num(0, 0, 0)),
+            torch.special.entr(x.abs()),
+            torch.special.ndtr(x),
+            +x,
+            torch.ops.aten.clamp_max.Tensor(x, x[0]),
+            torch.ops.aten.clamp_min.Tensor(x, x[:, :1]),
+            torch.dist(x, x[0], 3),
+            torch.fmax(odd, other),
+            torch.fmin(odd, other),
+            torch.fmax(i, i[:1]),
+            torch.isclose(odd, other),
+            torch.isclose(odd, odd + 1e-7, equal_nan=True),
+            torch.isclose(x, x.round(), rtol=0.1, atol=0.05),
+            torch.isclose(i, i[0]),
+            torch.ldexp(x[:2, :3], i),
+            torch.logaddexp(x, x[0] * 4),
+            torch.logaddexp2(x, x[0] * 4),
+            torch.special.xlog1py(x.abs(), x.abs()),
+            torch.xlogy(odd.clamp(0, 3).nan_to_num(), other.abs().nan_to_num(1, 2)),
+            torch.xlogy(i, 3.0),
+            torch.count_nonzero(i),
+            torch.count_nonzero(i, 1),
+            torch.count_nonzero(odd, (0, 1)),
+            odd.nansum(1),
+            odd.nan_to_num(torch.nan, 1, 1).nanmean(0),
+            odd.nan_to_num(torch.nan, 1, 1).nanmean(),
+            *torch.std_mean(x),
+            *torch.var_mean(x, 1, unbiased=False),
+            *torch.std_mean(x, (0, 1), keepdim=True),
+            torch.linalg.vector_norm(odd.nan_to_num(0, 1, 1), 0, 1),
+            x.angle(),
+            x.sgn(),
+            x.resolve_conj().conj_physical().H,
+        )
+
+
+if __name__ == "__main__":
+    make(CASES, CASES)
