@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/support/interruption.h"
+#include "compiler/support/text.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -80,6 +81,18 @@ int command(int argc, char** argv, CommonOptions& common) {
       "Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 a bug of Deuteron.\nExample:\n  "
       "deuteron compile model.pt2 --calibrate data.npz "
       "-o model.pte");
+
+  if (argc > 1 && argv[1][0] != '-') {
+    std::vector<std::string> names;
+    for (const CLI::App* verb : added) names.push_back(verb->get_name());
+    if (std::ranges::find(names, argv[1]) == names.end()) {
+      print_error(
+          "there is no command `{}`; the nearest is `{}`\nRun with --help for more "
+          "information.\n",
+          argv[1], nearest(argv[1], names, 1).front());
+      return kUsage;
+    }
+  }
 
   try {  // CLI11 reports by exceptions; nothing else here throws
     app.parse(argc, argv);

@@ -3,28 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "compiler/ir/rewriter.h"
+#include "compiler/support/text.h"
 #include "compiler/transforms/pass_manager.h"
 
 namespace dtr {
 namespace {
-
-// Levenshtein's distance.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
 
 // "conv2d" of "aten.conv2d.default", "aten.convolution" too.
 bool names_operator(std::string_view name, std::string_view op) {
@@ -56,13 +42,10 @@ std::set<std::string> all_names(const Module& module, bool operators) {
 
 tl::unexpected<Diagnostic> unknown(const Module& module, const std::string& name, bool operators) {
   constexpr size_t kNear = 3;
-  std::vector<std::pair<size_t, std::string>> near;
-  for (const std::string& known : all_names(module, operators))
-    near.emplace_back(distance(name, known), known);
-  std::sort(near.begin(), near.end());
+  const std::set<std::string> names = all_names(module, operators);
   std::string list;
-  for (size_t i = 0; i < std::min(kNear, near.size()); ++i)
-    list += fmt::format("{}`{}`", i == 0 ? "" : ", ", near[i].second);
+  for (const std::string& near : nearest(name, {names.begin(), names.end()}, kNear))
+    list += fmt::format("{}`{}`", list.empty() ? "" : ", ", near);
   return fail(
       DiagnosticId::kNodeUnknown,
       fmt::format("the model has no {} `{}`", operators ? "node or operator" : "node", name),
@@ -111,6 +94,12 @@ Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
     }
     return {};
   };
+  for (const std::string& name : keep_off)
+    if (std::ranges::find(force_on, name) != force_on.end())
+      return fail(DiagnosticId::kNodeUnknown,
+                  fmt::format("`{}` is both kept off the NPU and forced on it", name),
+                  "name it once: with --keep-off or with --force-on",
+                  {.file = module.file, .node = name});
   DTR_TRY(apply(force_on, PlacementOverride::kForceOn));
   DTR_TRY(apply(keep_off, PlacementOverride::kKeepOff));
   return overrides;

@@ -16,8 +16,8 @@ bool is_operator(const Module& module, const Graph& graph, OpId op, std::string_
 // its results.
 bool has_name(const Module& module, const Graph& graph, OpId op, std::string_view name);
 
-// The placement override of each op, by op slot. An op that both lists name is kept off. Error:
-// kNodeUnknown, with the nearest names.
+// The placement override of each op, by op slot. An op that both lists name, one by node and one by
+// operator, is kept off. Error: kNodeUnknown, with the nearest names; or for a name in both lists.
 Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
                                                          const std::vector<std::string>& keep_off,
                                                          const std::vector<std::string>& force_on);

@@ -1,6 +1,8 @@
 #include "compiler/support/text.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "compiler/support/encode.h"
 
@@ -9,6 +11,20 @@ namespace {
 
 // Whether a byte goes on with a character of UTF-8 that began before it.
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }
+
+// Levenshtein's distance.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
 
 }  // namespace
 
@@ -79,6 +95,16 @@ std::optional<std::vector<std::string>> shell_words(std::string_view command) {
   }
   if (quote != 0) return std::nullopt;
   return words;
+}
+
+std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& known,
+                                 size_t most) {
+  std::vector<std::pair<size_t, std::string>> near;
+  for (const std::string& each : known) near.emplace_back(distance(name, each), each);
+  std::sort(near.begin(), near.end());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(most, near.size()); ++i) names.push_back(near[i].second);
+  return names;
 }
 
 }  // namespace dtr

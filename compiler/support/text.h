@@ -22,6 +22,11 @@ std::string clipped(const std::string& text, size_t width);
 // std::nullopt: a quote or a backslash at the end is not closed.
 std::optional<std::vector<std::string>> shell_words(std::string_view command);
 
+// The names of `known` that differ least from `name` (Levenshtein's distance), the nearest first,
+// and at most so many.
+std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& known,
+                                 size_t most);
+
 // A table whose columns are as wide as their widest cell, with two spaces between them.
 class TextTable {
  public:
