@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/frontends/onnx/onnx.h"
+#include "compiler/frontends/pt2/pt2.h"
 #include "compiler/frontends/tflite/tflite.h"
 #include "compiler/ops/ops.h"
 #include "compiler/recipes/recipe.h"
@@ -22,6 +23,7 @@ struct OpsOptions {
   bool markdown = false;
   bool tflite = false;
   bool onnx = false;
+  bool pt2 = false;
 };
 
 const CLI::App* add_ops(CLI::App& app, OpsOptions& o) {
@@ -30,6 +32,7 @@ const CLI::App* add_ops(CLI::App& app, OpsOptions& o) {
   verb->add_flag("--tflite", o.tflite,
                  "List the operators of .tflite files, and which of them are read");
   verb->add_flag("--onnx", o.onnx, "List the operators of .onnx files, and which of them are read");
+  verb->add_flag("--pt2", o.pt2, "List the operators of PyTorch that are read of .pt2 files");
   example(verb, "deuteron ops");
   return verb;
 }
@@ -118,9 +121,30 @@ void print_onnx(bool markdown) {
   }
 }
 
+// Overloads on complex numbers are marked.
+void print_pt2(bool markdown) {
+  if (markdown) print("| operator | overloads | of complex numbers |\n|---|---|---|\n");
+  for (const auto& [name, real, complex] : pt2::read_operators()) {
+    if (markdown) {
+      print("| `{}` | {} | {} |\n", name, fmt::format("{}", fmt::join(real, ", ")),
+            fmt::format("{}", fmt::join(complex, ", ")));
+    } else {
+      print("{:<38} {}{}{}\n", name, fmt::format("{}", fmt::join(real, ", ")),
+            complex.empty() ? ""
+            : real.empty()  ? "complex: "
+                            : "; complex: ",
+            fmt::format("{}", fmt::join(complex, ", ")));
+    }
+  }
+}
+
 Result<void> run_ops(const CommonOptions&, const OpsOptions& options) {
   if (options.tflite) {
     print_tflite(options.markdown);
+    return {};
+  }
+  if (options.pt2) {
+    print_pt2(options.markdown);
     return {};
   }
   if (options.onnx) {

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <unordered_map>
+
+#include "compiler/frontends/pt2/pt2.h"
 
 namespace dtr::pt2 {
 namespace {
@@ -140,8 +144,25 @@ Table make_table() {
   return table;
 }
 
-const Operator* find_row(std::string_view target) {
+const Table& real_table() {
   static const Table table = make_table();
+  return table;
+}
+
+const Table& complex_table() {
+  static const Table table = [] {
+    Table rows;
+    for (Operator& row : complex_operators()) {
+      const std::string_view name = row.target;
+      DTR_CHECK(rows.emplace(name, std::move(row)).second);
+    }
+    return rows;
+  }();
+  return table;
+}
+
+const Operator* find_row(std::string_view target) {
+  const Table& table = real_table();
   const auto at = table.find(target);
   if (at == table.end() || (!at->second.op.empty() && find_op(at->second.op) == nullptr))
     return nullptr;
@@ -220,16 +241,30 @@ OperatorMatch find_operator(std::string_view target) {
 }
 
 OperatorMatch find_complex_operator(std::string_view target) {
-  static const Table table = [] {
-    Table rows;
-    for (Operator& row : complex_operators()) {
-      const std::string_view name = row.target;
-      DTR_CHECK(rows.emplace(name, std::move(row)).second);
-    }
-    return rows;
-  }();
+  const Table& table = complex_table();
   const auto at = table.find(target);
   return {.row = at == table.end() ? nullptr : &at->second, .in_place = false};
+}
+
+std::vector<ReadOperator> read_operators() {
+  std::map<std::string_view, ReadOperator> by_name;
+  const auto add = [&](const Table& table, std::vector<std::string> ReadOperator::*overloads) {
+    for (const auto& [target, row] : table) {
+      const size_t end = target.rfind('.');
+      ReadOperator& entry = by_name[target.substr(0, end)];
+      entry.name = target.substr(0, end);
+      (entry.*overloads).emplace_back(target.substr(end + 1));
+    }
+  };
+  add(real_table(), &ReadOperator::real);
+  add(complex_table(), &ReadOperator::complex);
+  std::vector<ReadOperator> operators;
+  for (auto& [name, entry] : by_name) {
+    std::sort(entry.real.begin(), entry.real.end());
+    std::sort(entry.complex.begin(), entry.complex.end());
+    operators.push_back(std::move(entry));
+  }
+  return operators;
 }
 
 bool writes_to_operand(std::string_view target) {

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "compiler/ir/dimensions.h"
 #include "compiler/ir/graph.h"
@@ -27,5 +28,14 @@ Result<Module> read_pt2(FileContents file, const std::string& path,
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
                          ZipLimits limits = {}, std::span<const DetachedBytes> detached = {},
                          const DimensionSizes& sizes = {});
+
+// An operator of PyTorch that the reader knows, by name. In-place forms ("aten.relu_.default") are
+// read as the plain ones.
+struct ReadOperator {
+  std::string name;                        // "aten.add"
+  std::vector<std::string> real, complex;  // overloads, on real and on complex numbers
+};
+// Sorted by name.
+std::vector<ReadOperator> read_operators();
 
 }  // namespace dtr::pt2

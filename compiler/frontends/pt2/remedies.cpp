@@ -59,16 +59,16 @@ std::string remedy_of_missing(std::string_view target, MissingKind kind) {
   if (!target.starts_with("aten."))
     return fmt::format(
         "{} is not PyTorch's own operator: write what it computes with operators that `deuteron "
-        "ops` lists, or end the model in front of it",
+        "ops --pt2` lists, or end the model in front of it",
         target);
   if (std::ranges::find(kIterations, name) != std::end(kIterations))
     return "compute it when the model is built, if its operand does not depend on an input; else "
            "end the model in front of it and compute it in the application";
   if (kind.complex)
     return "compute with two real tensors, of which torch.view_as_real(x) gives both: "
-           "`deuteron ops` lists what there is for complex numbers";
+           "`deuteron ops --pt2` lists what there is for complex numbers";
   constexpr std::string_view kWrite =
-      "write it with operators that `deuteron ops` lists, or add it as CONTRIBUTING shows";
+      "write it with operators that `deuteron ops --pt2` lists, or add it as CONTRIBUTING shows";
   if (kind.decomposed) return std::string(kWrite);
   return fmt::format(
       "save the export after `program = program.run_decompositions()`, which replaces many "
