@@ -45,6 +45,11 @@ CLI::Option* add_converter_options(CLI::App* verb, CompileOptions& o) {
 
 void add_calibration_options(CLI::App* verb, CompileOptions& o) {
   CLI::Option* load = add_calibration(verb, o.calibration, o.random_samples, o.load_calibration);
+  verb->add_option("--calibration-samples", o.calibration_samples,
+                   "Calibrate on at most so many of the samples, evenly spaced (of a model with "
+                   "states: the first ones)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)")
       ->excludes(load);
   verb->add_option("--observer", o.observer,

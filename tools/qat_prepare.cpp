@@ -52,7 +52,9 @@ Result<void> run_qat_prepare(const CommonOptions&, const QatPrepareOptions& opti
   DTR_ASSIGN(Module module, parse_model(model.bytes(), kind, options.model));
   std::optional<Samples> samples;
   if (!options.calibration.empty()) {
-    DTR_ASSIGN(samples, Samples::read(module.forward(), options.calibration));
+    DTR_ASSIGN(PickedSamples picked,
+               pick_samples(module.forward(), options.calibration, kMostCalibrationSamples));
+    samples = std::move(picked.samples);
   }
   DTR_ASSIGN(const QatPrepared prepared, dtr::qat_prepare(std::move(module), model.bytes(),
                                                           settings, samples ? &*samples : nullptr));

@@ -72,7 +72,8 @@ CLI::Option* add_calibration(CLI::App* verb, std::string& data,
                              std::optional<uint32_t>& random_samples, std::string& ranges) {
   CLI::Option* calibrate = verb->add_option(
       "--calibrate", data,
-      "Calibration data (.npz, .npy): arrays named as the inputs, or input, input_0, input_1, ...");
+      "Calibration data (.npz, .npy, or a folder of them): arrays named as the inputs, or input, "
+      "input_0, input_1, ...");
   verb->add_option("--calibrate-random", random_samples,
                    "Calibrate on this many samples of noise; the accuracy will be poor")
       ->check(CLI::Range(1, 10000))

@@ -53,6 +53,9 @@ int64_t sample_count(const Shape& array, const Shape& input) {
   if (array.size() == input.size() + 1 && tails_equal(0)) return array[0];
   if (!input.empty() && input[0] == 1 && array.size() == input.size() && tails_equal(1))
     return array[0];
+  if (!input.empty() && input[0] == 1 &&
+      std::equal(array.begin(), array.end(), input.begin() + 1, input.end()))
+    return 1;
   return -1;
 }
 
@@ -65,7 +68,9 @@ std::string fix_shape(const Shape& array, const Shape& input) {
       return fmt::format(
           "its channels come last, the program counts N, C, H, W: transpose it with numpy's "
           "array.transpose({}), do not reshape it",
-          array.size() == 5 ? "0, 1, 4, 2, 3" : "0, 3, 1, 2");
+          array.size() == 5   ? "0, 1, 4, 2, 3"
+          : array.size() == 4 ? "0, 3, 1, 2"
+                              : "2, 0, 1");
   }
   return fmt::format("give it the shape Nx{} for N samples", to_string(input));
 }
@@ -137,6 +142,21 @@ Result<Samples> Samples::read(const Graph& graph, const std::string& file) {
   DTR_ASSIGN(Samples samples, bind(graph, arrays, file));
   for (NamedTensor& array : arrays)
     samples.owned_.push_back(std::move(array.tensor));  // elements stay where they are
+  return samples;
+}
+
+Samples Samples::own(const Graph& graph, std::vector<NamedTensor> arrays, size_t count,
+                     std::string file) {
+  Samples samples;
+  samples.file_ = std::move(file);
+  samples.count_ = count;
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    const Type& type = graph.type(graph.inputs()[k]);
+    Tensor& tensor = arrays[k].tensor;
+    samples.inputs_.push_back(
+        {.name = std::move(arrays[k].name), .first = {type.dtype, type.shape, tensor.view().data}});
+    samples.owned_.push_back(std::move(tensor));
+  }
   return samples;
 }
 

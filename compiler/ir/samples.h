@@ -18,8 +18,9 @@ class Samples {
  public:
   // Binds arrays to the user's inputs; states take none. Input k takes the array of its own name,
   // else `input_k`, else (k = 0) `input`, else the only array of a .npy file. An array with one
-  // axis more than the input is a set of samples; so is [n, …] for an input [1, …]. All inputs must
-  // have the same number of samples. Other arrays are ignored. `file` names the data in messages.
+  // axis more than the input is a set of samples; so is [n, …] for an input [1, …], for which an
+  // array […] is one sample. All inputs must have the same number of samples. Other arrays are
+  // ignored. `file` names the data in messages.
   // Errors: kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
   static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays,
                               const std::string& file);
@@ -29,6 +30,10 @@ class Samples {
   // Reads the input arrays of a .npz or .npy and binds them. Arrays that no input takes are not
   // read. Errors: those of `read_tensors` and `bind`.
   static Result<Samples> read(const Graph& graph, const std::string& file);
+  // Owns `count` samples: array k has the elements of input k, and its first axis counts samples,
+  // of which there may be more than `count`.
+  static Samples own(const Graph& graph, std::vector<NamedTensor> arrays, size_t count,
+                     std::string file);
   // `count` samples of standard normally distributed floats (other dtypes: zeros), the same on
   // every machine for a seed.
   static Samples random(const Graph& graph, size_t count, uint64_t seed = 42);

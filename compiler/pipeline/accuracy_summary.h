@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/support/diagnostic.h"
+
 namespace dtr {
 
 // A program that was tried.
@@ -24,11 +26,12 @@ struct AccuracySummary {
   bool held_out = false;  // the judged samples are not among the calibrated ones
   bool stream = false;    // samples are in their order, the judged ones behind the others
   std::optional<double> float_accuracy;
-  std::vector<AccuracyStep> steps;  // in the order in which they were tried
-  AccuracyStep start, result;       // calibrated on all samples: the default, and the program
-  std::string goal;                 // "35.0 dB"; empty: none
-  bool met = true;                  // the goal, by `result`
-  std::string cut;                  // what ended the search early; empty: nothing
+  std::vector<AccuracyStep> steps;   // in the order in which they were tried
+  AccuracyStep start, result;        // calibrated on all samples: the default, and the program
+  std::string goal;                  // "35.0 dB"; empty: none
+  bool met = true;                   // the goal, by `result`
+  std::string cut;                   // what ended the search early; empty: nothing
+  std::optional<Diagnostic> unlike;  // the labelled samples are unlike the calibration samples
 };
 
 // A table of the steps, a line a step.

@@ -126,21 +126,24 @@ class Compiler {
   // ---- reading
 
   // Of dimensions that the model leaves open.
-  DimensionSizes sizes() const {
+  Result<DimensionSizes> sizes() const {
     DimensionSizes sizes{.given = settings_.dims};
-    if (const auto* file = std::get_if<SampleFile>(&settings_.samples))
-      sizes.sampled = Samples::shapes_of(file->path);
+    if (const auto* file = std::get_if<SampleFile>(&settings_.samples)) {
+      DTR_ASSIGN(std::string path, first_sample_file(file->path));
+      sizes.sampled = Samples::shapes_of(std::move(path));
+    }
     return sizes;
   }
 
   Result<void> read() {
+    DTR_ASSIGN(const DimensionSizes open_sizes, sizes());
     if (Module* module = std::get_if<Module>(&source_)) {
       c_.module = std::move(*module);
     } else if (const ModelBytes* model = std::get_if<ModelBytes>(&source_)) {
       c_.model_bytes = model->bytes;
       c_.kind = kind_of(model->bytes);
       DTR_ASSIGN(c_.module,
-                 parse_model(model->bytes, c_.kind, model->name, model->detached, sizes()));
+                 parse_model(model->bytes, c_.kind, model->name, model->detached, open_sizes));
       c_.source_hash = content_hash(model->bytes, model->detached);
     } else {
       const std::string& path = std::get<std::string>(source_);
@@ -148,7 +151,7 @@ class Compiler {
       c_.model_bytes = file.bytes();
       c_.kind = kind_of(file.bytes());
       c_.source_hash = content_hash(file.bytes());
-      DTR_ASSIGN(c_.module, read_model(std::move(file), c_.kind, path, sizes()));
+      DTR_ASSIGN(c_.module, read_model(std::move(file), c_.kind, path, open_sizes));
     }
     return {};
   }
@@ -181,7 +184,10 @@ class Compiler {
     c_.samples_are_noise = noise != nullptr;
     if (noise != nullptr) c_.own_samples = Samples::random(graph(), noise->count);
     if (const auto* file = std::get_if<SampleFile>(&settings_.samples)) {
-      DTR_ASSIGN(c_.own_samples, Samples::read(graph(), file->path));
+      DTR_ASSIGN(PickedSamples picked, pick_samples(graph(), file->path, file->most));
+      c_.samples_there = picked.there;
+      c_.samples_every = picked.every;
+      c_.own_samples = std::move(picked.samples);
     }
     return {};
   }

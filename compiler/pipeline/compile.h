@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/ir/sample_files.h"
 #include "compiler/pipeline/compilation.h"
 #include "compiler/pipeline/sram_budget.h"
 #include "compiler/transforms/pass_manager.h"
@@ -27,7 +28,8 @@ using ModelSource = std::variant<std::string, ModelBytes, Module>;
 // run on them.
 struct NoSamples {};
 struct SampleFile {
-  std::string path;  // .npz, .npy: arrays named as Samples::bind says
+  std::string path;  // .npz, .npy, or a folder of them: arrays named as Samples::bind says
+  size_t most = kMostCalibrationSamples;  // that are kept of the data (compiler/ir/sample_files.h)
 };
 struct NoiseSamples {
   uint32_t count = 1;

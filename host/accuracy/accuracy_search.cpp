@@ -11,6 +11,7 @@
 
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/executors/stream.h"
+#include "compiler/pipeline/sample_warnings.h"
 #include "compiler/support/interruption.h"
 #include "compiler/support/thread_pool.h"
 #include "host/accuracy/check.h"
@@ -27,7 +28,6 @@ using Verdict = AccuracyStep::Verdict;
 
 constexpr double kLeastGain = 0.1;     // dB
 constexpr double kMostCycles = 1.02;   // of a step that is not asked for by a goal
-constexpr size_t kFewSamples = 8;      // below, none are held out
 constexpr size_t kHeldOut = 4;         // every fourth
 constexpr size_t kMostJudged = 32;     // held-out samples that are run
 constexpr size_t kMostOutputs = 4;     // whose operators are tried in float
@@ -185,6 +185,8 @@ class Search {
     DTR_TRY(run_float(all, *labelled_));
     const auto classes = static_cast<size_t>(all.as_read.type(all.as_read.outputs()[0]).elements());
     DTR_TRY(check_labels(labelled_->labels, classes, place));
+    summary_.unlike =
+        warn_of_unlike_samples(all.as_read, *all.samples(), labelled_->samples, options_.data);
     summary_.labelled = labelled_->labels.size();
     size_t right = 0;
     for (size_t i = 0; i < labelled_->labels.size(); ++i)

@@ -9,6 +9,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/placement_report.h"
+#include "compiler/pipeline/sample_warnings.h"
 #include "compiler/support/output_file.h"
 #include "host/accuracy/accuracy_search.h"
 #include "host/accuracy/quantization_report.h"
@@ -227,7 +228,8 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
   }
   settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
   if (options.random_samples) settings.samples = NoiseSamples{*options.random_samples};
-  if (!options.calibration.empty()) settings.samples = SampleFile{options.calibration};
+  if (!options.calibration.empty())
+    settings.samples = SampleFile{options.calibration, options.calibration_samples};
   if (!options.load_calibration.empty())
     settings.ranges = CalibrationFile{options.load_calibration};
   DTR_ASSIGN(settings.target, resolve_target(options.target));
@@ -324,6 +326,19 @@ void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
   print(watch, warning);
 }
 
+// What the samples and the conversion tell about the ranges.
+Result<void> warn_of_ranges(const CompileWatch& watch, const Compilation& compiled) {
+  DTR_ASSIGN(const std::vector<Diagnostic> warnings, sample_warnings(compiled));
+  for (const Diagnostic& warning : warnings) print(watch, warning);
+  if (!compiled.conversion) return {};
+  // Samples that are constant explain values that are zero.
+  const bool constant = std::ranges::find(warnings, DiagnosticId::kCalibrationConstant,
+                                          &Diagnostic::id) != warnings.end();
+  for (const Diagnostic& note : compiled.conversion->notes)
+    if (!constant || note.id != DiagnosticId::kCalibrationEmpty) print(watch, note);
+  return {};
+}
+
 Result<AccuracySearchResult> search_with_options(const ModelSource& source,
                                                  const CompileOptions& options,
                                                  const CompileWatch& watch,
@@ -343,6 +358,7 @@ Result<AccuracySearchResult> search_with_options(const ModelSource& source,
 
 void warn_of_search(const CompileOptions& options, const CompileWatch& watch,
                     const AccuracySummary& summary) {
+  if (summary.unlike) print(watch, *summary.unlike);
   if (!summary.cut.empty())
     print(watch, {.id = DiagnosticId::kAccuracyCut,
                   .reason = fmt::format("the search ended early: {}; the program is the best of {} "
@@ -449,6 +465,7 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
     if (is_auto(options) && has_goal(options)) least = kLeastCheckDecibels;
     DTR_ASSIGN(check, check_program(compiled, least));
   }
+  DTR_TRY(warn_of_ranges(watch, compiled));
   warn_of_skipped_layers(watch, compiled);
   warn_of_noise(watch, compiled);
   CompileReport report = compile_report(compiled, check);

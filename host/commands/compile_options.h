@@ -24,10 +24,11 @@ struct CompileOptions {
   unsigned threads = 0;
   std::string etrecord;
   std::string target{default_target().name};
-  std::string recipe;                              // .json, instead of the target's
-  std::string calibration;                         // .npz, .npy
-  std::optional<uint32_t> random_samples;          // calibrate on noise
-  std::string load_calibration, save_calibration;  // .json
+  std::string recipe;                                    // .json, instead of the target's
+  std::string calibration;                               // .npz, .npy, folder of them
+  size_t calibration_samples = kMostCalibrationSamples;  // at most, of `calibration`
+  std::optional<uint32_t> random_samples;                // calibrate on noise
+  std::string load_calibration, save_calibration;        // .json
   std::string observer = "histogram";
   bool equalize = false;
   std::string round_weights = "nearest";  // or "error"
