@@ -268,7 +268,7 @@ Result<void> write_quantized(const CompileOptions& options, const CompileWatch& 
   }
   if (!options.patterns.empty()) DTR_TRY(write_file(options.patterns, patterns_json(model)));
   if (reports(options)) {
-    DTR_ASSIGN(const QuantizationReport report, report_quantization(model));
+    DTR_ASSIGN(const QuantizationReport report, report_quantization(model, {.shares = true}));
     if (options.report_quantization && watch.out) watch.out(to_text(report) + "\n");
     if (!options.quantization_json.empty())
       DTR_TRY(write_file(options.quantization_json, to_json(report)));
