@@ -79,7 +79,8 @@ class Preparation {
       if (spell_out(source, ops)) continue;
       for (const OpId op : ops)
         if (annotation_.ops[op.index]) prepare_operands(op);
-      if (!multiply_by_reciprocal(source, ops)) prepare_results(source, ops);
+      if (!multiply_by_reciprocal(source, ops) && !split_addmm(source, ops))
+        prepare_results(source, ops);
     }
     if (result_.activations + result_.weights == 0)
       result_.notes.emplace_back(
@@ -119,7 +120,21 @@ class Preparation {
   bool is_interior(const std::vector<OpId>& ops, OpId op) const {
     return op != ops.back() &&
            annotation_.group_of_value[graph_.op(op).results[0].index] != Annotation::kNoGroup &&
-           !graph_.op(op).def->has_trait(kMovesData);
+           !graph_.op(op).def->has_trait(kMovesData) && !becomes_result(ops, op);
+  }
+
+  // Whether the ops of a node behind one of them only move its result, in the same quantization: a
+  // convolution over one dimension is one over two between views. The node's result then is that
+  // of the op, for fake quantization too.
+  bool becomes_result(const std::vector<OpId>& ops, OpId op) const {
+    ValueId value = graph_.op(op).results[0];
+    const int group = annotation_.group_of_value[value.index];
+    for (auto next = std::ranges::find(ops, op) + 1; next != ops.end(); ++next) {
+      const Op& moving = graph_.op(*next);
+      if (!moving.def->has_trait(kMovesData) || moving.operands[0] != value) return false;
+      value = moving.results[0];
+    }
+    return annotation_.group_of_value[value.index] == group;
   }
 
   // --- one node that is several ops ---
@@ -218,6 +233,36 @@ class Preparation {
             editor_.shape(result));
     editor_.replace_uses(result, product);
     fake_quantize_value(op.results[0], source, product);
+    return true;
+  }
+
+  // The NPU adds what is no row of biases by a call of its own, whose operand is the product in
+  // int8. False if the node is no such `addmm`.
+  bool split_addmm(uint32_t source, const std::vector<OpId>& ops) {
+    if (ops.size() != 2 || !target_of(source).starts_with("aten.addmm") ||
+        graph_.op(ops.back()).def != &ops::kAddTensor || !is_interior(ops, ops.front()) ||
+        editor_.number(source, "alpha").value_or(1) != 1 ||
+        editor_.number(source, "beta").value_or(1) != 1)
+      return false;
+    const std::string result = editor_.result(source);
+    const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
+                         std::string_view suffix) {
+      return editor_.add_node(source, source, target, arguments,
+                              fmt::format("{}_{}", result, suffix), DType::kFloat32,
+                              editor_.shape(result));
+    };
+    const std::string product = add("aten.mm.default",
+                                    {{"self", Name{editor_.argument(source, "mat1")}},
+                                     {"mat2", Name{editor_.argument(source, "mat2")}}},
+                                    "product");
+    const ValueId product_value = graph_.op(ops.front()).results[0];
+    fake_quantize_value(product_value, source, product);
+    const std::string sum = add("aten.add.Tensor",
+                                {{"self", Name{name_of_.at(product_value)}},
+                                 {"other", Name{editor_.argument(source, "self")}}},
+                                "sum");
+    editor_.replace_uses(result, sum);
+    fake_quantize_value(graph_.op(ops.back()).results[0], source, sum);
     return true;
   }
 

@@ -63,8 +63,9 @@ Result<Values> add_product(NodeImport& node, std::string_view name_a, std::strin
     if (bias_shape == Shape{columns} || bias_shape == Shape{1, columns}) {
       DTR_ASSIGN(bias, node.view(bias, {columns}));
       DTR_ASSIGN(bias, scaled(node, bias, beta, "beta"));
-      DTR_ASSIGN(b, scaled(node, b, alpha, "alpha"));
-      DTR_ASSIGN(const ValueId weight, node.transposed(b));
+      // The product follows: a permute of codes is folded into them at once, their scales later.
+      DTR_ASSIGN(ValueId weight, node.transposed(b));
+      DTR_ASSIGN(weight, scaled(node, weight, alpha, "alpha"));
       DTR_ASSIGN(const ValueId result, node.emit("aten.linear", {a, weight, bias}));
       return Values{result};
     }

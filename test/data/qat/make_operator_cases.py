@@ -1,7 +1,8 @@
-"""Makes operators.pt2, attention, prelu, constants and divisions, and operators.npz: samples, and
-what PyTorch computes for them of the model that qat-prepare makes with the ranges of these samples.
+"""Makes operators.pt2, attention, prelu, constants and divisions, and one_dimension.pt2, layers and
+pools over one dimension and without a batch; and beside each an .npz: samples, and what PyTorch
+computes for them of the model that qat-prepare makes with the ranges of these samples.
 
-    python make_operator_cases.py [DEUTERON]
+    python make_operator_cases.py [DEUTERON [NAME ...]]
 """
 import subprocess
 import sys
@@ -38,34 +39,56 @@ class Operators(nn.Module):
         return self.classify(torch.cat([y, self.row[None]], 1))
 
 
-def main():
-    deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
-    torch.manual_seed(0)
-    samples = torch.randn(16, 1, 5, 6)
-    torch.export.save(
-        torch.export.export(Operators().eval(), (samples[0],)), str(HERE / "operators.pt2")
-    )
-    np.savez_compressed(HERE / "operators.npz", input=samples.numpy())
+class OneDimension(nn.Module):
+    """Nodes that are several operators, of which the last ones only move the result."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(3, 6, 3, padding=1)
+        self.norm = nn.BatchNorm1d(6)
+        self.up = nn.ConvTranspose1d(6, 5, 4, stride=2)
+        self.flat = nn.Conv2d(5, 4, (1, 3))
+        self.weight = nn.Parameter(torch.randn(5, 3))
+        self.matrix = nn.Parameter(torch.randn(4, 3))
+        nn.init.uniform_(self.norm.running_mean, -0.2, 0.2)
+        nn.init.uniform_(self.norm.running_var, 0.2, 0.8)
+
+    def forward(self, x):
+        y = F.relu(self.norm(self.conv(x)))
+        y = F.avg_pool1d(self.up(y), 2)
+        y = F.max_pool1d(y, 2, stride=1)
+        y = self.flat(y[0].unsqueeze(1))  # without a batch
+        y = F.adaptive_avg_pool1d(y[:, 0].unsqueeze(0), 5)[0]
+        return torch.addmm(self.matrix, y, self.weight)
+
+
+def make(name, deuteron, model, samples):
+    export, arrays = HERE / f"{name}.pt2", HERE / f"{name}.npz"
+    torch.export.save(torch.export.export(model.eval(), (samples[0],)), str(export))
+    np.savez_compressed(arrays, input=samples.numpy())
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder) / "prepared.pt2"
         subprocess.run(
-            [
-                deuteron,
-                "qat-prepare",
-                HERE / "operators.pt2",
-                "--calibrate",
-                HERE / "operators.npz",
-                "-o",
-                prepared,
-            ],
-            check=True,
+            [deuteron, "qat-prepare", export, "--calibrate", arrays, "-o", prepared], check=True
         )
         model = torch.export.load(str(prepared)).module()
     model.quantization.observer_on.zero_()
     with torch.no_grad():
         outputs = torch.stack([model(sample) for sample in samples])
-    np.savez_compressed(HERE / "operators.npz", input=samples.numpy(), output=outputs.numpy())
-    portable(HERE / "operators.pt2")
+    np.savez_compressed(arrays, input=samples.numpy(), output=outputs.numpy())
+    portable(export)
+
+
+def main():
+    deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
+    wanted = sys.argv[2:] or ["operators", "one_dimension"]
+    if "operators" in wanted:
+        torch.manual_seed(0)
+        samples = torch.randn(16, 1, 5, 6)
+        make("operators", deuteron, Operators(), samples)
+    if "one_dimension" in wanted:
+        torch.manual_seed(1)
+        make("one_dimension", deuteron, OneDimension(), torch.randn(16, 1, 3, 14))
 
 
 if __name__ == "__main__":
