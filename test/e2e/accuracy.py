@@ -56,11 +56,13 @@ def evaluate(deuteron, name, folder, *options):
     text = run(deuteron, "eval", program, "--data", test_samples(name, folder))
     decibels = re.search(r"SQNR against the float model +([\d.-]+)", text)
     accuracy = re.search(r"accuracy of the (?:int8 )?program +([\d.]+)", text)
+    real = re.search(r"accuracy of the float model +([\d.]+)", text)
     figures = json.loads(report.read_text())
     steps = figures.get("accuracy", {}).get("steps", [])
     return {
         "sqnr": float(decibels[1]) if decibels else -99,
         "accuracy": accuracy[1] if accuracy else "",
+        "float accuracy": real[1] if real else "",
         "cycles": figures.get("total_cycles", 0),
         "steps": [step["name"] for step in steps if step["verdict"] == "kept"],
     }
