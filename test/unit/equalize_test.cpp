@@ -232,6 +232,51 @@ TEST(RoundWeights, MakesTheErrorOfResultsSmaller) {
   EXPECT_LT(by_error.error, nearest.error / 4);
 }
 
+// A convolution whose kernel is as wide as its input computes what the linear layer computes, and
+// sees the same operands: its codes are the same, whatever the shape of the kernel.
+TEST(RoundWeights, TakesTheOperandsOfAConvolution) {
+  constexpr std::string_view kBody = R"(
+  %b: f32[2] = constant dense<0.5, -0.25>
+  %y: f32[SHAPE] = aten.relu(%x)
+  %z: f32[1,2,1,1] = aten.convolution(%y, %w, %b) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  return %z
+}
+)";
+  const std::string weights(
+      "dense<1, 0.004, 0.0041, 0.0043, 0.0042, 0.0039, 0.0038, 0.0044, -1, 0.012, 0.0121, 0.0125, "
+      "0.0119, 0.0117, 0.0122, 0.0124>");
+  const std::vector<int8_t> wanted = round_linear(true).codes;
+  for (const std::string shape : {"1,8", "2,4", "8,1"}) {
+    std::string body(kBody);
+    body.replace(body.find("SHAPE"), 5, "1,1," + shape);
+    Module module = parse("graph @forward(%x: f32[1,1," + shape + "]) {\n  %w: f32[2,1," + shape +
+                          "] = constant " + weights + body);
+    Graph& graph = module.forward();
+    std::vector<NamedTensor> arrays = correlated();
+    const std::vector<float> values(arrays[0].tensor.values<float>().begin(),
+                                    arrays[0].tensor.values<float>().end());
+    Shape shape_of_all = graph.type(graph.inputs()[0]).shape;
+    shape_of_all.insert(shape_of_all.begin(), 40);
+    arrays[0].tensor = Tensor(DType::kFloat32, shape_of_all);
+    std::ranges::copy(values, arrays[0].tensor.values<float>().begin());
+    const auto samples = Samples::bind(graph, arrays, "x.npz");
+    ASSERT_TRUE(samples) << to_text(samples.error());
+    const Annotation annotation = annotate(graph, neutron_patterns());
+    const auto calibration = test::calibrate_reference(module, annotation, arrays);
+    const auto conversion = convert(module, graph, annotation, *calibration);
+    ASSERT_TRUE(conversion) << to_text(conversion.error());
+    const auto report = round_weights(module, graph, conversion->float_graph, *samples, {});
+    ASSERT_TRUE(report) << to_text(report.error());
+    EXPECT_EQ(report->layers, 1U);
+    for (const OpId id : graph.ops()) {
+      if (graph.op(id).operands.size() != 3) continue;
+      const auto codes =
+          module.constants.values<int8_t>(graph.value(graph.op(id).operands[1]).constant);
+      EXPECT_EQ(std::vector<int8_t>(codes.begin(), codes.end()), wanted) << shape;
+    }
+  }
+}
+
 TEST(RoundWeights, DoesNotDependOnThreads) {
   EXPECT_EQ(round_linear(true, 1).codes, round_linear(true, 3).codes);
 }
