@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "compiler/targets/target_file.h"
+#include "host/commands/compile_options.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -30,17 +32,30 @@ std::string error_text(const TargetDescription& target) {
 }
 
 struct TargetsOptions {
-  bool markdown = false;
+  std::string json;
+  bool fields = false, markdown = false;
 };
 
 const CLI::App* add_targets(CLI::App& app, TargetsOptions& o) {
   CLI::App* verb = app.add_subcommand("targets", "List the targets");
+  verb->add_option("--json", o.json,
+                   "Print the target of this name as a file for --target, or check such a file");
+  verb->add_flag("--fields", o.fields, "List the fields of a target file");
   verb->add_flag("--markdown", o.markdown, "Print a page of the documentation");
-  example(verb, "deuteron targets");
+  example(verb, "deuteron targets --json mcxn947 > my.json");
   return verb;
 }
 
 Result<void> run_targets(const CommonOptions&, const TargetsOptions& options) {
+  if (!options.json.empty()) {
+    DTR_ASSIGN(const TargetDescription* target, resolve_target(options.json));
+    print("{}", EncodedLines{to_json(*target)});
+    return {};
+  }
+  if (options.fields) {
+    print("{}", EncodedLines{target_fields_markdown()});
+    return {};
+  }
   if (options.markdown)
     print(
         "| target | recipe | NPU | CPU | SRAM | flash | constants | error of a time | what it is "

@@ -83,7 +83,8 @@ CLI::Option* add_calibration(CLI::App* verb, std::string& data,
 }
 
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help) {
-  return verb->add_option("--target", target, help)->capture_default_str();
+  return verb->add_option("--target", target, help + ", or a target file (.json, docs/targets.md)")
+      ->capture_default_str();
 }
 
 }  // namespace dtr::tools

@@ -91,7 +91,7 @@ void add_recipe(CLI::App* verb, std::string& recipe);
 CLI::Option* add_calibration(CLI::App* verb, std::string& data,
                              std::optional<uint32_t>& random_samples, std::string& ranges);
 
-// --target, a name that `resolve_target` (host/commands/compile_options.h) looks up.
+// --target, a name or a file that `resolve_target` (host/commands/compile_options.h) looks up.
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help);
 
 }  // namespace dtr::tools

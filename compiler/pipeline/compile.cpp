@@ -15,6 +15,7 @@
 #include "compiler/recipes/selection.h"
 #include "compiler/support/cancellation.h"
 #include "compiler/support/text.h"
+#include "compiler/targets/target_file.h"
 #include "compiler/transforms/pipelines.h"
 #include "device/pte/manifest.h"
 
@@ -334,6 +335,7 @@ class Compiler {
   Result<void> fill_manifest() {
     MethodPlan& plan = c_.emitted.plan;
     plan.target = settings_.target->name;
+    if (find_target(plan.target) == nullptr) plan.machine = to_json(*settings_.target);
     plan.target_hash = has_npu(*settings_.target) ? npu::format_hash(settings_.target->npu) : 0;
     plan.tool = "deuteron " DTR_VERSION;
     plan.source_hash = c_.source_hash;

@@ -36,9 +36,7 @@ RefusalRow row_of(const Module& module, const Graph& graph, OpId op, const Reaso
 uint64_t cycles_saved(const CompileReport& report) {
   uint64_t sum = 0;
   for (const RefusalRow& row : report.refusals) sum += row.cycles_lost;
-  const TargetDescription* target = find_target(report.target);
-  const uint64_t call =
-      report.partitions == 0 && target != nullptr ? target->npu.call_host_cycles : 0;
+  const uint64_t call = report.partitions == 0 ? report.target->npu.call_host_cycles : 0;
   return sum > call ? sum - call : 0;
 }
 
@@ -189,8 +187,8 @@ std::string placement_json(const CompileReport& report) {
   return fmt::format(
       "{{\n  \"version\": 1, \"model\": {}, \"target\": {}, \"partitions\": {}, \"cycles_lost\": "
       "{},\n{},\n{}\n}}\n",
-      json_quote(report.model), json_quote(report.target), report.partitions, cycles_saved(report),
-      refusals_json(report), transposes_json(report));
+      json_quote(report.model), json_quote(report.target->name), report.partitions,
+      cycles_saved(report), refusals_json(report), transposes_json(report));
 }
 
 }  // namespace dtr

@@ -138,7 +138,7 @@ CompileReport compile_report(const Compilation& compilation,
   const ProgramSizes& sizes = compilation.written.sizes;
   CompileReport report{
       .model = compilation.module.file,
-      .target = std::string(target.name),
+      .target = &target,
       .checksum = compilation.written.checksum,
       .clock_hz = clock_hz(target),
       .refusals = refusal_rows(compilation),
@@ -160,7 +160,7 @@ CompileReport compile_report(const Compilation& compilation,
 std::optional<TimedWork> timed_work(const CompileReport& report) {
   if (report.partitions > 0 && !report.checked) return std::nullopt;
   TimedWork work{
-      .target = find_target(report.target),
+      .target = report.target,
       .configuration = NpuConfiguration{.nxp_like = report.nxp_like, .constants = report.constants},
       .npu_cycles = report.npu_total_cycles,
       .npu_calls = report.npu_calls};
@@ -179,7 +179,7 @@ std::optional<TimedWork> timed_work(const CompileReport& report) {
 std::string to_json(const CompileReport& report) {
   std::string text = "{\n";
   text += fmt::format("  \"model\": {}, \"target\": {},\n", json_quote(report.model),
-                      json_quote(report.target));
+                      json_quote(report.target->name));
   if (const std::optional<TimedWork> work = timed_work(report))
     text += fmt::format("  {},\n", inference_json(*work, report.clock_hz));
   else
@@ -220,7 +220,6 @@ std::string to_json(const CompileReport& report) {
         check.sqnr_db, check.equal, reference_of(check), data_of(check), check.samples,
         measures_accuracy(check), check.calibrated_on_noise);
   }
-  const TargetDescription* target = find_target(report.target);
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {
     const OperatorRow& row = report.operators[i];
@@ -232,8 +231,7 @@ std::string to_json(const CompileReport& report) {
         i == 0 ? "" : ",", json_quote(row.name), json_quote(row.op), json_quote(row.module_path),
         json_quote(row.source_line), json_quote(row.backend), json_quote(row.kernel), row.macs,
         row.cycles, row.cpu_cycles,
-        to_json(target == nullptr || row.cpu_cycles == 0 ? std::nullopt
-                                                         : cpu_error(*target, row.kernel)),
+        to_json(row.cpu_cycles == 0 ? std::nullopt : cpu_error(*report.target, row.kernel)),
         row.utilization, json_quote(row.limited_by));
   }
   return fmt::format("{}\n  ],\n{},\n{}\n}}\n", text, refusals_json(report),

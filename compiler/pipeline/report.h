@@ -78,7 +78,8 @@ struct OutputCheck {
 std::string to_text(const OutputCheck& check);
 
 struct CompileReport {
-  std::string model, target;
+  std::string model;
+  const TargetDescription* target = nullptr;
   uint32_t checksum = 0;  // of the .pte file
   uint32_t clock_hz = 0;
   std::vector<OperatorRow> operators;  // in program order

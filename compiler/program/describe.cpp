@@ -96,6 +96,8 @@ class Describer {
           manifest->sram_bytes, manifest->max_live_bytes, manifest->flash_bytes,
           (manifest->flags & pte::kConstantsInSram) != 0 ? "SRAM, with the whole program"
                                                          : "flash");
+      if (const auto machine = file.named_data(pte::kMachineKey); !machine.empty())
+        line("  machine described in the program: {} bytes", machine.size());
       if ((manifest->flags & pte::kNxpLikeSchedule) != 0) line("  schedule nxp-like");
     }
   }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "compiler/support/encode.h"
+#include "compiler/targets/target_file.h"
 #include "device/npu/microcode.h"
 #include "device/pte/manifest.h"
 #include "device/pte/program_generated.h"
@@ -38,14 +39,38 @@ const TargetDescription* find_by_hash(uint32_t hash) {
   return nullptr;
 }
 
+// The machine that the manifest names. Null: no row has its name.
+Result<const TargetDescription*> machine_of(const PteFile& image, const pte::Manifest& manifest) {
+  const std::span<const std::byte> text = image.file().named_data(pte::kMachineKey);
+  if (text.empty()) return find_target(manifest.target);
+  DTR_ASSIGN(const TargetDescription* machine,
+             parse_target_of_program({reinterpret_cast<const char*>(text.data()), text.size()},
+                                     image.path()));
+  const uint32_t hash = has_npu(*machine) ? npu::format_hash(machine->npu) : 0;
+  if (machine->name == manifest.target && hash == manifest.target_hash) return machine;
+  return fail(DiagnosticId::kTargetUnknown,
+              fmt::format("the program's machine is `{}` (hash {:08x}), its manifest names `{}` "
+                          "(hash {:08x})",
+                          machine->name, hash, as_terminal(manifest.target), manifest.target_hash),
+              "compile the model again", {.file = image.path()});
+}
+
 }  // namespace
+
+const TargetDescription* target_of_manifest(const PteFile& image) {
+  const pte::Manifest* manifest = image.file().manifest();
+  return manifest == nullptr ? nullptr : machine_of(image, *manifest).value_or(nullptr);
+}
 
 Result<const TargetDescription*> target_of(const PteFile& image) {
   const pte::Manifest* manifest = image.file().manifest();
   const std::optional<uint32_t> hash = hash_of_payloads(image);
-  const TargetDescription* target = manifest != nullptr ? find_target(manifest->target)
-                                    : hash              ? find_by_hash(*hash)
-                                                        : nullptr;
+  const TargetDescription* target = nullptr;
+  if (manifest != nullptr) {
+    DTR_ASSIGN(target, machine_of(image, *manifest));
+  } else if (hash) {
+    target = find_by_hash(*hash);
+  }
   if (target != nullptr || !hash) return target;
   const std::string reason =
       manifest == nullptr

@@ -87,6 +87,7 @@ struct MethodPlan {
   std::span<const SourceOp> sources;  // for the debug map
 
   std::string target;        // "imxrt700"
+  std::string machine;       // the target as a file; empty: readers know it by its name
   uint32_t target_hash = 0;  // 0: the program does not depend on the target
   std::string tool;          // "deuteron 0.1.0"
   uint64_t source_hash = 0;  // of the model file

@@ -331,6 +331,10 @@ class ProgramWriter {
       debug_bytes_ = static_cast<int64_t>(map.size());
       add_named(pte::kDebugMapKey, std::move(map));
     }
+    if (!plan_.machine.empty()) {
+      const auto machine = std::as_bytes(std::span(plan_.machine));
+      add_named(pte::kMachineKey, Bytes(machine.begin(), machine.end()));
+    }
     pte::Manifest manifest;
     manifest.target_hash = plan_.target_hash;
     manifest.flags = plan_.manifest_flags;

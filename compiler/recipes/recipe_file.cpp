@@ -1,6 +1,7 @@
 #include "compiler/recipes/recipe_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -180,6 +181,27 @@ class Reader {
 };
 
 }  // namespace
+
+Result<void> check_target_recipe(const TargetDescription& target, const std::string& file) {
+  const std::vector<std::string_view> known = backend_names(target),
+                                      last = backend_names(target, true);
+  const auto invalid = [&](std::string_view name, std::string_view fault, std::string fix) {
+    return fail(DiagnosticId::kTargetUnknown,
+                fmt::format("`recipe` names {}, {}", json_quote(name), fault), std::move(fix),
+                {.file = file});
+  };
+  for (auto each = target.recipe.begin(); each != target.recipe.end(); ++each) {
+    if (std::ranges::find(known, *each) == known.end())
+      return invalid(*each, has_npu(target) ? "which is no backend" : "no backend without an NPU",
+                     fmt::format("choose from: {}", fmt::join(known, ", ")));
+    if (std::find(target.recipe.begin(), each, *each) != each)
+      return invalid(*each, "twice", "name each backend once");
+  }
+  if (std::ranges::find(last, target.recipe.back()) == last.end())
+    return invalid(target.recipe.back(), "which does not run every operator, as the last backend",
+                   fmt::format("end the list with one of: {}", fmt::join(last, ", ")));
+  return {};
+}
 
 Result<RecipeSpec> read_recipe(const std::string& path, const TargetDescription& target) {
   DTR_ASSIGN(const FileContents file, FileContents::read(path));

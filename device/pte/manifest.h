@@ -10,7 +10,10 @@ namespace dtr::pte {
 // Keys of Deuteron's named-data entries. Other runtimes ignore them.
 inline constexpr std::string_view kChecksumKey =
     "deuteron.checksum";  // uint32: CRC-32 of the file with these four bytes zero
-inline constexpr std::string_view kManifestKey = "deuteron.manifest";   // Manifest
+inline constexpr std::string_view kManifestKey = "deuteron.manifest";  // Manifest
+inline constexpr std::string_view kMachineKey =
+    "deuteron.machine";  // text of a target file (compiler/targets/target_file.h), if the
+                         // manifest's target is none of compiler/targets/target.cpp
 inline constexpr std::string_view kDebugMapKey = "deuteron.debug_map";  // device/pte/debug_map.fbs
 
 inline constexpr std::string_view kDelegateId = "DeuteronBackend";

@@ -11,6 +11,7 @@
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/pipeline/sample_warnings.h"
 #include "compiler/support/output_file.h"
+#include "compiler/targets/target_file.h"
 #include "host/accuracy/accuracy_search.h"
 #include "host/accuracy/quantization_report.h"
 #include "host/profiler/etrecord.h"
@@ -412,8 +413,14 @@ Result<void> write_outputs(const CompileOptions& options, const CompileSettings&
 
 Result<const TargetDescription*> resolve_target(const std::string& name) {
   if (const TargetDescription* target = find_target(name)) return target;
+  if (is_target_file(name)) {
+    DTR_ASSIGN(const TargetDescription* target, read_target(name));
+    DTR_TRY(check_target_recipe(*target, name));
+    return target;
+  }
   return fail(DiagnosticId::kTargetUnknown, fmt::format("`{}` is not a target", name),
-              fmt::format("choose one of: {}", target_names()), {.node = name});
+              fmt::format("choose one of: {}; or give a target file: my.json", target_names()),
+              {.node = name});
 }
 
 Result<CompileSettings> checked_settings(const CompileOptions& options) {
@@ -431,11 +438,12 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
       check_accuracy_options(options, samples || !options.calibration.empty(), !labelled.empty()));
   DTR_ASSIGN(CompileSettings settings, checked_settings(options));
   if (samples) settings.samples = *std::move(samples);
-  DTR_TRY(check_outputs(
-      {options.model, options.calibration, options.load_calibration, options.recipe, options.data},
-      {options.output, options.save_calibration, options.report_json, options.placement,
-       options.patterns, options.quantization_json, options.emit_ir, options.external_constants,
-       options.etrecord}));
+  DTR_TRY(
+      check_outputs({options.model, options.calibration, options.load_calibration, options.recipe,
+                     options.data, is_target_file(options.target) ? options.target : std::string()},
+                    {options.output, options.save_calibration, options.report_json,
+                     options.placement, options.patterns, options.quantization_json,
+                     options.emit_ir, options.external_constants, options.etrecord}));
   // A folder that is not there is better known before the work than after it.
   std::optional<OutputFile> file;
   if (!options.output.empty()) {

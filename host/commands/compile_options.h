@@ -90,7 +90,8 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
                                            std::optional<SampleSource> samples = std::nullopt,
                                            std::span<const NamedTensor> labelled = {});
 
-// Errors: kTargetUnknown, with the names of those that are.
+// The target of --target: a name, or the path of a target file. Errors: kTargetUnknown, with the
+// names of those that are; those of read_target and check_target_recipe.
 Result<const TargetDescription*> resolve_target(const std::string& name);
 
 }  // namespace dtr

@@ -100,7 +100,7 @@ class Converter {
     DTR_ASSIGN(settings_.target, resolve_target(options_.target));
     if (!has_npu(*settings_.target))
       return fail(DiagnosticId::kOptionNeedsNpu,
-                  fmt::format("{} has no NPU to convert for", options_.target),
+                  fmt::format("{} has no NPU to convert for", settings_.target->name),
                   "choose another --target", {.file = name_});
     settings_.backend.constants =
         options_.fetch_constants_to_sram ? ConstantMemory::kFlash : ConstantMemory::kSram;
@@ -110,13 +110,13 @@ class Converter {
     made.converted = static_cast<size_t>(std::ranges::count(converts_, true));
     if (made.converted == 0) {
       made.tflite.assign(bytes_.begin(), bytes_.end());
-      made.log = conversion_log(file_, {}, options_.target);
+      made.log = conversion_log(file_, {}, settings_.target->name);
       made.kernel_selection = kernel_selection({});
       return made;
     }
     if (const std::optional<std::vector<size_t>> inputs = neutral_inputs(file_)) {
       made.tflite = write_identity(file_, *inputs);
-      made.log = conversion_log(file_, {}, options_.target);
+      made.log = conversion_log(file_, {}, settings_.target->name);
       made.kernel_selection = kernel_selection({});
       return made;
     }
@@ -128,7 +128,7 @@ class Converter {
     for (const auto& [level, operators] : by_level) DTR_TRY(compile(operators, graphs));
     made.graphs = graphs.size();
     DTR_ASSIGN(made.tflite, write_model(bytes_, file_, plan, graphs, name_));
-    made.log = conversion_log(file_, graphs, options_.target);
+    made.log = conversion_log(file_, graphs, settings_.target->name);
     made.kernel_selection = kernel_selection(graphs);
     return made;
   }

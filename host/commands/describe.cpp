@@ -12,6 +12,7 @@
 #include "compiler/program/machine.h"
 #include "compiler/support/encode.h"
 #include "device/pte/program_generated.h"
+#include "host/commands/traced_profile.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/explain.h"
 #include "host/session/recorder.h"
@@ -135,9 +136,7 @@ Result<std::string> explain_program(Session& session, const std::string& name, s
                 "the program has no debug map, which names the operators of its calls",
                 "compile it without --no-debug-map", {.file = session.pte_file().path()});
   DTR_ASSIGN(const Trace trace, record_zeros(session));
-  Profile profile =
-      make_profile(trace, OperatorMap(*session.pte_file().debug_map()), session.pte_file().path());
-  profile.configuration = npu_configuration(session.pte_file());
+  const Profile profile = profile_of(trace, session.pte_file());
   DTR_ASSIGN(const TargetDescription* target, target_of(session.pte_file()));
   std::string text = explain_text(profile, &session.pte_file(),
                                   advised_calls(session.pte_file(), npu_of(target)), name, most);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/program/machine.h"
 #include "device/pte/debug_map_generated.h"
 #include "device/pte/program_generated.h"
 #include "device/pte/scalar_type.h"
@@ -29,7 +30,7 @@ void add_steps(const pte::DebugCall& call, TimedWork& work) {
 
 Inference inference_of(const PteFile& pte_file, const RunStats& stats) {
   const TraceSource source = trace_source(pte_file);
-  Inference inference{.work = {.target = find_target(source.target),
+  Inference inference{.work = {.target = target_of_manifest(pte_file),
                                .configuration = npu_configuration(pte_file),
                                .npu_cycles = stats.total_cycles,
                                .cpu_counted = !stats.instructions.empty()},

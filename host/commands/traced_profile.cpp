@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/pipeline/read_model.h"
+#include "compiler/program/machine.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/etrecord.h"
 #include "host/profiler/records.h"
@@ -29,6 +30,7 @@ Profile profile_of(const Trace& trace, const PteFile& pte_file) {
   Profile profile = make_profile(
       trace, pte_file.debug_map() == nullptr ? OperatorMap() : OperatorMap(*pte_file.debug_map()),
       pte_file.path());
+  profile.target = target_of_manifest(pte_file);
   profile.configuration = npu_configuration(pte_file);
   if (pte_file.debug_map() != nullptr) return profile;
   const auto is_kernel = [](const ProfileSpan& span) {

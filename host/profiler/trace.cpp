@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "compiler/program/machine.h"
 #include "compiler/support/encode.h"
-#include "compiler/targets/target.h"
 #include "device/pte/debug_map_generated.h"
 #include "device/pte/manifest.h"
 #include "device/pte/program_generated.h"
@@ -19,8 +19,7 @@ class RunDecoder {
  public:
   RunDecoder(const PteFile& pte_file, npu::ProfileUnit unit)
       : pte_file_(pte_file), plan_(*pte_file.file().program().execution_plan()->Get(0)) {
-    const pte::Manifest* manifest = pte_file.file().manifest();
-    const TargetDescription* target = manifest == nullptr ? nullptr : find_target(manifest->target);
+    const TargetDescription* target = target_of_manifest(pte_file);
     if (unit != npu::ProfileUnit::kEstimate && target != nullptr &&
         clock_hz(*target) != target->cpu.clock_hz)
       two_clocks_ = target;
@@ -133,7 +132,7 @@ TraceSource trace_source(const PteFile& pte_file) {
     std::memcpy(&program.checksum, stored.data(), sizeof program.checksum);
   if (const pte::Manifest* manifest = pte_file.file().manifest()) {
     program.target = manifest->target;
-    if (const TargetDescription* target = find_target(program.target))
+    if (const TargetDescription* target = target_of_manifest(pte_file))
       program.clock_hz = clock_hz(*target);
   }
   return program;

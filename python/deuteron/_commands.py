@@ -103,7 +103,7 @@ def compile(
         as a DataLoader, whose elements after the inputs (labels) are ignored. Arrays have the shape
         of the input, or samples along one more axis, or along a batch axis of 1; float32 for
         inputs in float32. ``calibrate`` is the same, as the command calls it.
-    target: a name of ``deuteron.targets()``.
+    target: a name of ``deuteron.targets()``, or the path of a target file (.json).
     output: the .pte file to write; none: nothing is written, ``Program.save`` does it later.
     external_constants: a tensor file (.ptd) for constants that kernels of the CPU read.
     recipe: backends, options and constraints instead of the target's (.json).
@@ -575,7 +575,9 @@ def inspect(file: Any) -> str:
 
 
 def targets() -> list[dict[str, Any]]:
-    """The machines that programs are compiled for, with clocks in Hz and memories in bytes."""
+    """The machines that programs are compiled for, with clocks in Hz and memories in bytes.
+
+    ``json`` of each is a target file, from which one for another machine can be made."""
     return _deuteron.targets()
 
 

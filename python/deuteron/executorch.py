@@ -107,10 +107,10 @@ _WHOLE = frozenset(
 class DeuteronCompileSpec:
     """How partitions are made and compiled.
 
-    target: a name of ``deuteron.targets()``. boundary: ``float`` takes the quantize and dequantize
-    around a partition into it, so that the program needs no other kernels for them; ``int8`` leaves
-    those between the partition and other operators outside, where XNNPACK finds them. schedule,
-    constants, row_packing, keep_off, force_on: as in ``deuteron.compile``; nodes have the names
+    target: a name of ``deuteron.targets()``, or the path of a target file. boundary: ``float``
+    takes the quantize and dequantize around a partition into it, so that the program needs no other
+    kernels for them; ``int8`` leaves those between the partition and other operators outside, where
+    XNNPACK finds them. schedule, constants, row_packing, keep_off, force_on: as in ``deuteron.compile``; nodes have the names
     that they have in the edge program. weigh_costs: false delegates every node that the NPU can run.
     """
 

@@ -9,6 +9,7 @@
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/pipeline/qat_prepare.h"
 #include "compiler/support/output_file.h"
+#include "compiler/targets/target_file.h"
 #include "host/accuracy/compare_outputs.h"
 #include "host/commands/compile_options.h"
 #include "host/commands/convert.h"
@@ -286,6 +287,7 @@ nb::list targets() {
     row["npu_clock_hz"] = target.npu.clock_hz;
     row["cpu"] = std::string(target.cpu.name);
     row["cpu_clock_hz"] = target.cpu.clock_hz;
+    row["json"] = to_json(target);
     row["sram_bytes"] = target.memory.sram_bytes;
     row["flash_bytes"] = target.memory.flash_bytes;
     row["constants"] = std::string(name(target.memory.constants));

@@ -267,11 +267,11 @@ def changed(program, name, change):
     return other
 
 
-def renamed(program, to):
+def renamed(program, to, own=OWN):
     """The program with another target in its manifest."""
 
     def change(data):
-        name = data.index(OWN.encode() + bytes(1), data.index(b"DTRM"))
+        name = data.index(own.encode() + bytes(1), data.index(b"DTRM"))
         data[name : name + 32] = to.encode().ljust(32, b"\0")
 
     return changed(program, to, change)
@@ -348,6 +348,72 @@ def check_unknown(deuteron, folder, program):
     expect("run on another NPU", "the NPU program was compiled for another machine" in text, text)
 
 
+def check_file(deuteron, folder):
+    """A machine that is a file: a program carries it, so that every verb runs without the file."""
+    name, lanes, clock, sram = "own.8x2", {"pipelines": 8, "macs": 2}, 200_000_000, 96 << 10
+    row = json.loads(run(deuteron, "targets", "--json", OWN))
+    row["name"] = name
+    row["npu"].update(lanes, clock_hz=clock, call_host_cycles=123, copy_host_cycles=10)
+    row["memory"]["sram_bytes"] = sram
+    file, program, report = folder / "own.json", folder / "own.pte", folder / "own_report.json"
+    file.write_text(json.dumps(row))
+    model, data = DIGITS / "quantized.pt2", DIGITS / "test.npz"
+    run(deuteron, "compile", model, "--target", file, "--report-json", report, "-o", program)
+    file.unlink()
+    report = json.loads(report.read_text())
+    expect(
+        "own machine: the report",
+        (report["target"], report["clock_hz"], report["sram"]["target_bytes"])
+        == (name, clock, sram),
+        report,
+    )
+    rest = report["npu_host_cycles"] - 123 * report["npu_calls"]
+    expect("own machine: the host's cycles", rest >= 0 and rest % 10 == 0, report)
+
+    run(deuteron, "run", program, "--input", data, "--samples", 1, "--output", folder / "own.npz")
+    expect(
+        "own machine: outputs",
+        (folder / "own.npz").read_bytes() == (folder / "host.npz").read_bytes(),
+    )
+    samples = ("--data", data, "--samples", 2)
+    run(deuteron, "compare", model, program, *samples, "--max-steps", 0)
+    run(deuteron, "eval", program, "--data", data)
+    run(deuteron, "verify", program, "--against", model, *samples)
+    run(deuteron, "profile", program, "--json", folder / "own_profile.json")
+    profile = json.loads((folder / "own_profile.json").read_text())
+    expect(
+        "own machine: the profile",
+        (profile["array"], profile["clock_hz"], profile["sram_bytes"]) == (lanes, clock, sram),
+        profile["array"],
+    )
+    text = run(deuteron, "explain", program, "--most", 20)
+    expect("own machine: explain", "one product for each of the 2 a pipeline could add" in text)
+    text = run(deuteron, "inspect", program)
+    expect("own machine: inspect", f"target {name} (hash " in text and "not listed" not in text)
+
+    run(deuteron, "firmware", program, "-o", folder / "own_project")
+    code = "".join(path.read_text() for path in (folder / "own_project").glob("*/model.cpp"))
+    expect("own machine: firmware", "kNpu{8, 2, 32767, 2048, 4, 4, 4, 4, 48, 123, 10, " in code)
+    trace = folder / "own.etdump"
+    text = run(
+        deuteron,
+        *("run", program, "--input", data, "--samples", 1, "--on", "qemu"),
+        *("--output", folder / "own_device.npz", "--profile", trace),
+    )
+    expect("own machine on QEMU", f"{report['npu_total_cycles']:,} cycles with the NPU" in text)
+    expect(
+        "own machine on QEMU: outputs",
+        (folder / "own_device.npz").read_bytes() == (folder / "host.npz").read_bytes(),
+    )
+    text = run(deuteron, "profile", trace, "--program", program)
+    expect("own machine: a device's profile", "not compared with silicon, at 200 MHz" in text, text)
+
+    # A manifest that names another machine than the one in the program.
+    other = renamed(program, "moon-9x9", name)
+    text = run(deuteron, "run", other, "--input", data, code=1)
+    expect("own machine, renamed", f"the program's machine is `{name}` (hash " in text, text)
+
+
 def main():
     deuteron = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
@@ -386,6 +452,7 @@ def main():
         check_too_large(deuteron, folder)
         check_unknown(deuteron, folder, program)
         check_no_manifest(deuteron, folder, program, report)
+        check_file(deuteron, folder)
     finish(failures)
 
 

@@ -22,6 +22,7 @@ std::string line_of(const std::string& text, const std::string& begin) {
 // 3,000 cycles with the NPU and 2,000 with the CPU are 5,000, which take 5 ms at 1 MHz.
 TEST(Report, TimeIsThatOfNpuAndCpuTogether) {
   CompileReport report;
+  report.target = find_target("imxrt700");
   report.clock_hz = 1'000'000;
   report.checked = true;
   report.npu_total_cycles = 3000;
@@ -34,7 +35,7 @@ TEST(Report, TimeIsThatOfNpuAndCpuTogether) {
 // No part of the program is for the NPU: nothing was left uncounted by leaving out the check.
 TEST(Report, WithoutNpuPartSaysNothingOfIt) {
   CompileReport report;
-  report.target = "imxrt700";
+  report.target = find_target("imxrt700");
   report.clock_hz = 1'000'000;
   report.cpu_calls = 1;
   report.cpu_cycles = 2000;
@@ -53,6 +54,7 @@ TEST(Report, WithoutNpuPartSaysNothingOfIt) {
 
 TEST(Report, RefusalsSaveTheirSumLessACall) {
   CompileReport report;
+  report.target = find_target("cortex-m33");
   report.refusals.push_back({.name = "a", .cycles_lost = 500});
   report.refusals.push_back({.name = "b", .because_of = "a", .cycles_lost = 700});
   EXPECT_NE(to_text(report).find(
@@ -62,7 +64,7 @@ TEST(Report, RefusalsSaveTheirSumLessACall) {
   EXPECT_NE(placement_json(report).find("\"cycles_lost\": 1200,"), std::string::npos)
       << placement_json(report);
   // Without a call of the NPU, they need one: 8,000 cycles of the host.
-  report.target = "imxrt700";
+  report.target = find_target("imxrt700");
   EXPECT_NE(to_text(report).find("they would save at most 0 cycles"), std::string::npos);
   report.refusals[0].cycles_lost = 8500;
   EXPECT_NE(to_text(report).find("they would save at most 1,200 cycles"), std::string::npos);
@@ -90,6 +92,7 @@ TEST(Report, CheckNamesItsReferenceAndItsSamples) {
   EXPECT_EQ(to_text({.sqnr_db = 99, .equal = true, .on_noise = true, .samples = 1}),
             "program against the float model: no difference on 1 sample of noise");
   CompileReport report;
+  report.target = find_target("imxrt700");
   report.checked = true;
   report.check = noise;
   EXPECT_NE(to_json(report).find("\"check_sqnr_db\": 42.44, \"check_equal\": false, "
