@@ -26,7 +26,7 @@ std::string error_text(const TargetDescription& target) {
   if (!has_npu(target)) return "by kernel";
   if (target.published.empty()) return "unknown";
   const PublishedRuns& runs = target.published.front();
-  if (runs.error_percent == 0) return "two published runs, no band";
+  if (runs.error_percent == 0) return "published runs, no band";
   return fmt::format("±{} % where published runs resemble it (--schedule nxp-like), else unknown",
                      runs.error_percent);
 }

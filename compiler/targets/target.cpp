@@ -51,6 +51,26 @@ constexpr npu::Target kNeutronN116{.pipelines = 4,
                                    .sram_bytes = 448 * kKiB,
                                    .clock_hz = 150 * kMHz};
 
+// The four cores of i.MX 95's Neutron, 16 x 16 each, which run one call together: each computes a
+// quarter of the output channels. docs/npu.md 1 lists what is public of it and what is assumed. Its
+// SRAM is the tightly coupled memory, its flash the LPDDR memory. The NPU's own controller starts
+// calls and copies, which cost no host any cycles.
+constexpr npu::Target kNeutronN31024S{.pipelines = 64,
+                                      .macs = 16,
+                                      .max_reduction = 65535,
+                                      .max_kernel = 4096,
+                                      .accumulators = 16,
+                                      .activation_port = 64,
+                                      .weight_port = 64,
+                                      .write_port = 64,
+                                      .call_npu_cycles = 64,
+                                      .call_host_cycles = 0,
+                                      .copy_host_cycles = 0,
+                                      .copy_setup_cycles = 250,
+                                      .flash_bytes_per_16_cycles = 409,
+                                      .sram_bytes = 2 * kMiB,
+                                      .clock_hz = 1000 * kMHz};
+
 // A quarter of the first array too, on a board of its own. Every number differs, so that one that
 // is taken from another row shows.
 constexpr npu::Target kTest4x4{.pipelines = 4,
@@ -80,6 +100,9 @@ constexpr FloatCosts kFloatCosts{
 
 constexpr Cpu cortex_m33(uint32_t clock_hz) {
   return {"Cortex-M33", cortex_m::Core::kDsp, clock_hz, kFloatCosts};
+}
+constexpr Cpu cortex_m7(uint32_t clock_hz) {
+  return {"Cortex-M7", cortex_m::Core::kDsp, clock_hz, kFloatCosts};
 }
 constexpr Cpu cortex_m55(uint32_t clock_hz) {
   return {"Cortex-M55", cortex_m::Core::kMve, clock_hz, kFloatCosts};
@@ -124,6 +147,18 @@ constexpr PublishedRuns kMcxN947Runs[] = {
      .error_percent = 0},
 };
 
+// One latency is known, from a third party, but not what it includes (docs/npu.md 6).
+constexpr PublishedRuns kImx95Runs[] = {
+    {.configuration = {},
+     .kernels = {},
+     .fewest_calls = 0,
+     .most_calls = 0,
+     .fewest_macs = 0,
+     .most_macs = 0,
+     .names = "MobileNetV2-224",
+     .error_percent = 0},
+};
+
 // ---- One row per target
 
 constexpr Memories kRt700Memory{
@@ -159,6 +194,16 @@ constexpr std::array kTargets{
                                  .constants = ConstantMemory::kFlash},
                       .published = kMcxN947Runs,
                       .is_test = false},
+    TargetDescription{
+        .name = "imx95",
+        .summary = "i.MX 95: eIQ Neutron N3-1024S, four cores that share every "
+                   "call, 1 GHz, 2 MiB TCM, beside a Cortex-M7",
+        .recipe = kNeutronAndCortexM,
+        .npu = kNeutronN31024S,
+        .cpu = cortex_m7(800 * kMHz),
+        .memory = {.sram_bytes = 2 * kMiB, .flash_bytes = 0, .constants = ConstantMemory::kFlash},
+        .published = kImx95Runs,
+        .is_test = false},
     TargetDescription{
         .name = "cortex-m33",
         .summary = "a Cortex-M33 with DSP extension alone; clock and SRAM of Arm's AN505 board",

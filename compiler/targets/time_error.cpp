@@ -160,7 +160,7 @@ std::string difference_from_published_runs(const TimedWork& work) {
   const std::span<const PublishedRuns> published = work.target->published;
   if (published.empty()) return fmt::format("no figure is published for {}", work.target->name);
   if (published.front().error_percent == 0)
-    return fmt::format("the place of constants in published runs ({}) is unknown: no band",
+    return fmt::format("what published runs ({}) include is unknown: no band",
                        published.front().names);
   const PublishedRuns* row = runs_like(work);
   if (row == nullptr)

@@ -348,6 +348,58 @@ def check_unknown(deuteron, folder, program):
     expect("run on another NPU", "the NPU program was compiled for another machine" in text, text)
 
 
+def check_row(deuteron, folder, target, lanes, clock, sram, call):
+    """Every verb on a row: the same outputs, and the row's array, clock, SRAM and cost of a call."""
+    program, report = compiled(deuteron, folder, DIGITS / "quantized.pt2", target)
+    data = DIGITS / "test.npz"
+    expect(
+        f"{target}: the report",
+        (report["target"], report["clock_hz"], report["sram"]["target_bytes"])
+        == (target, clock, sram),
+        report,
+    )
+    rest = report["npu_host_cycles"] - call * report["npu_calls"]
+    expect(f"{target}: the host's cycles", rest >= 0 and (call > 0 or rest == 0), rest)
+    for on in ("host", "qemu"):
+        made = folder / f"{target}_{on}.npz"
+        run(
+            deuteron,
+            *("run", program, "--input", data, "--samples", 1, "--on", on, "--output", made),
+        )
+        expect(f"{target} on {on}", made.read_bytes() == (folder / "host.npz").read_bytes())
+    samples = ("--data", data, "--samples", 2)
+    run(deuteron, "compare", DIGITS / "quantized.pt2", program, *samples, "--max-steps", 0)
+    run(deuteron, "eval", program, "--data", data)
+    run(deuteron, "verify", program, "--against", DIGITS / "quantized.pt2", *samples)
+    run(deuteron, "profile", program, "--json", folder / "row_profile.json")
+    profile = json.loads((folder / "row_profile.json").read_text())
+    expect(
+        f"{target}: the profile",
+        (profile["array"], profile["clock_hz"], profile["sram_bytes"]) == (lanes, clock, sram),
+        profile["array"],
+    )
+    text = run(deuteron, "explain", program, "--most", 20)
+    expect(
+        f"{target}: explain",
+        f"one product for each of the {lanes['macs']} a pipeline could add" in text,
+        text,
+    )
+    text = run(deuteron, "inspect", program)
+    expect(f"{target}: inspect", f"target {target} (hash " in text and "not listed" not in text)
+    run(deuteron, "firmware", program, "-o", folder / f"{target}_project")
+    code = "".join(path.read_text() for path in (folder / f"{target}_project").glob("*/model.cpp"))
+    expect(f"{target}: firmware", f"kNpu{{{lanes['pipelines']}, {lanes['macs']}, " in code)
+    run(
+        deuteron,
+        *("explore", DIGITS / "quantized.pt2", "--target", target, "--points", 3),
+        *("--json", folder / "explore.json"),
+    )
+    expect(
+        f"{target}: explore",
+        json.loads((folder / "explore.json").read_text())["target"] == target,
+    )
+
+
 def check_file(deuteron, folder):
     """A machine that is a file: a program carries it, so that every verb runs without the file."""
     name, lanes, clock, sram = "own.8x2", {"pipelines": 8, "macs": 2}, 200_000_000, 96 << 10
@@ -453,6 +505,10 @@ def main():
         check_unknown(deuteron, folder, program)
         check_no_manifest(deuteron, folder, program, report)
         check_file(deuteron, folder)
+        array = {"pipelines": 4, "macs": 4}
+        check_row(deuteron, folder, "mcxn947", array, 150_000_000, 448 << 10, 8000)
+        array = {"pipelines": 64, "macs": 16}
+        check_row(deuteron, folder, "imx95", array, 1_000_000_000, 2 << 20, 0)
     finish(failures)
 
 

@@ -17,6 +17,9 @@ const Target kRt700 = find_target("imxrt700")->npu;
 // Parameters of a group: ⌈4 · 12 / 4⌉ = 12 cycles; a table: 256 / 4 = 64; a block of weights: 4 · 4
 // / 4 = 4; a position is drained in 1.
 const Target kTest4x4 = find_target("test-4x4")->npu;
+// Parameters of a group: ⌈64 · 12 / 64⌉ = 12 cycles; a block of weights: 64 · 16 / 64 = 16; a
+// position is drained in 1.
+const Target kImx95 = find_target("imx95")->npu;
 // No two parameters alike. Parameters of a group: ⌈4 · 12 / 32⌉ = 2 cycles; a table: 256 / 32 = 8;
 // a block of weights: 4 · 16 / 32 = 2; a position is drained in 4 / 1 = 4 cycles, with an addend in
 // 4 + ⌈4 / 32⌉ = 5, to sums in 16, from sums in 4 + ⌈16 / 32⌉ = 5.
@@ -100,6 +103,9 @@ void add_convolutions(Cases& cases) {
   // 4 groups, 3 · 2 · ⌈11/4⌉ = 18 steps. 7 tiles of 4 positions and one of 2: each 18 · max(P, 4) =
   // 72; the last tile's drain 2.
   cases.add("channels", kTest4x4, conv(odd, Packing::kChannels), 48 + 4 * (8 * 72 + 12) + 2);
+  // 1 group, 3 · 2 · ⌈11/16⌉ = 6 steps. Tiles of 16 and 14 positions, each 6 · max(P, 16) = 96; the
+  // last tile's drain 14.
+  cases.add("channels", kImx95, conv(odd, Packing::kChannels), 64 + (2 * 96 + 12) + 14);
   // 16 positions, 1 group, 2 · ⌈5 · 3 / 8⌉ = 4 steps: 2 tiles of max(4 · 8, 8) = 32; the last
   // tile's drain 8.
   cases.add("rows", kRt700, conv({1, 4, 4, 3, 8, 2, 5}, Packing::kRows), 64 + (2 * 32 + 12) + 8);
@@ -141,6 +147,8 @@ void add_windows(Cases& cases) {
   cases.add("plain", kOdd, depthwise, 10 + 5 * (54 + 36 + 2) + 16);
   // 5 groups; tiles of 4, 4 and 2 positions: 9 · 4, 9 · 4 and 9 · 2; the last one's drain 2.
   cases.add("plain", kTest4x4, depthwise, 48 + 5 * (36 + 36 + 18 + 12) + 2);
+  // 1 group, 10 positions in one tile of 9 taps, max(9 · max(10, 1), 10) = 90.
+  cases.add("plain", kImx95, depthwise, 64 + (90 + 12) + 10);
   depthwise.epilogue.flags = kWithTable | kWithAdd;
   cases.add("table and add", kRt700, depthwise, 64 + 3 * (72 + 18 + 12) + 4 + 32);
   // One tap: the drain of 2 cycles a position is longer than the step.

@@ -90,8 +90,7 @@ TEST(TimeError, PublishedRunsWithUnknownConstantsGiveNoBand) {
   for (const bool nxp_like : {false, true}) {
     work.configuration->nxp_like = nxp_like;
     EXPECT_EQ(difference_from_published_runs(work),
-              "the place of constants in published runs (CIFARNet, the MLPerf autoencoder) is "
-              "unknown: no band");
+              "what published runs (CIFARNet, the MLPerf autoencoder) include is unknown: no band");
     EXPECT_FALSE(time_error(work).whole);
   }
   work.target = find_target("test-4x4");
