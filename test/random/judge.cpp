@@ -57,8 +57,7 @@ uint64_t draw(std::string_view name, uint64_t seed) {
 
 // Some operators kept off the NPU, some that it can run forced onto it.
 void wish(const Module& module, uint64_t seed, CompileSettings& settings) {
-  static const std::unique_ptr<DelegateBackend> npu =
-      make_neutron_backend(find_target("imxrt700")->npu);
+  const std::unique_ptr<DelegateBackend> npu = make_neutron_backend(settings.target->npu);
   const Graph& graph = module.forward();
   for (const OpId op : graph.ops()) {
     const std::string& name = graph.value(graph.op(op).results[0]).name;
@@ -182,14 +181,14 @@ class ProgramJudge {
 
 }  // namespace
 
-Failure judge(Module module, uint64_t seed, bool in_float) {
+Failure judge(Module module, uint64_t seed, bool in_float, const TargetDescription& target) {
   if (const Result<void> valid = verify(module); !valid)
     return failure_of("verifier", valid.error());
   if (in_float && seed % 5 == 0)
     if (const Result<void> stopped = stop_early(module, seed); !stopped)
       return failure_of("stop", stopped.error());
   // What costs and wishes decide may run in float.
-  CompileSettings settings{.target = find_target("imxrt700"),
+  CompileSettings settings{.target = &target,
                            .backend = {.row_packing = seed % 3 == 0},
                            .ranges = AsItIs{},
                            .weigh_costs = in_float && seed % 4 != 0,
@@ -223,7 +222,7 @@ Failure judge(Module module, uint64_t seed, bool in_float) {
   return programs.failure();
 }
 
-Failure judge_apart(Module& module, uint64_t seed, bool in_float) {
+Failure judge_apart(Module& module, uint64_t seed, bool in_float, const TargetDescription& target) {
   std::array<int, 2> channel = {};
   DTR_CHECK(pipe(channel.data()) == 0);
   const pid_t process = fork();
@@ -232,7 +231,7 @@ Failure judge_apart(Module& module, uint64_t seed, bool in_float) {
     close(channel[0]);
     dup2(channel[1], STDERR_FILENO);
     alarm(60);
-    const Failure failure = judge(std::move(module), seed, in_float);
+    const Failure failure = judge(std::move(module), seed, in_float, target);
     const std::string text = failure.failed() ? failure.kind + "\n" + failure.text : std::string();
     const ssize_t written = write(channel[1], text.data(), text.size());
     _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);

@@ -14,6 +14,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/support/thread_pool.h"
 #include "compiler/targets/target.h"
+#include "host/commands/compile_options.h"
 #include "test/random/judge.h"
 #include "test/random/random_graph.h"
 #include "test/random/shrink.h"
@@ -27,14 +28,14 @@ struct Options {
   uint64_t first = 1, count = 2000;
   unsigned jobs = 0;
   bool print = false, counts = false;
+  const TargetDescription* target = find_target("imxrt700");
 };
 
 // Every third graph works on floats too.
 bool in_float(uint64_t seed) { return seed % 3 == 0; }
 
-Module make(uint64_t seed) {
-  static const std::unique_ptr<DelegateBackend> npu =
-      make_neutron_backend(find_target("imxrt700")->npu);
+Module make(const TargetDescription& target, uint64_t seed) {
+  static const std::unique_ptr<DelegateBackend> npu = make_neutron_backend(target.npu);
   RandomOptions options{.floats = in_float(seed)};
   if (!in_float(seed))
     options.accept = [](const Module& module, OpId op) {
@@ -44,19 +45,19 @@ Module make(uint64_t seed) {
 }
 
 // Prints what fails and the smallest graph that does; returns whether something did.
-bool report(uint64_t seed) {
-  Module module = make(seed);
+bool report(const TargetDescription& target, uint64_t seed) {
+  Module module = make(target, seed);
   const size_t ops = module.forward().op_count();
-  const Failure failure = judge_apart(module, seed, in_float(seed));
+  const Failure failure = judge_apart(module, seed, in_float(seed), target);
   if (!failure.failed()) return false;
   Module smallest = shrink(std::move(module), [&](Module& smaller) {
-    return judge_apart(smaller, seed, in_float(seed)).kind == failure.kind;
+    return judge_apart(smaller, seed, in_float(seed), target).kind == failure.kind;
   });
-  const Failure last = judge_apart(smallest, seed, in_float(seed));
+  const Failure last = judge_apart(smallest, seed, in_float(seed), target);
   fmt::print(
-      "seed {}: {}: {}\n{} ops instead of {}; the same with `deuteron-random --first {} --count "
-      "1`:\n{}\n",
-      seed, failure.kind, last.text, smallest.forward().op_count(), ops, seed,
+      "seed {}: {}: {}\n{} ops instead of {}; the same with `deuteron-random --target {} --first "
+      "{} --count 1`:\n{}\n",
+      seed, failure.kind, last.text, smallest.forward().op_count(), ops, target.name, seed,
       print(smallest, {.elide_constants = true}));
   std::fflush(stdout);
   return true;
@@ -75,7 +76,8 @@ int judge_seeds(const Options& options, uint64_t offset, unsigned jobs, int prog
     const uint64_t seed = options.first + i;
     Progress now{.seed = seed};
     if (write(progress, &now, sizeof(now)) != sizeof(now)) return 2;
-    const Failure failure = judge(make(seed), seed, in_float(seed));
+    const Failure failure =
+        judge(make(*options.target, seed), seed, in_float(seed), *options.target);
     if (failure.failed()) return 1;
     now = {.seed = seed, .refused = failure.refused};
     if (failure.refused && write(progress, &now, sizeof(now)) != sizeof(now)) return 2;
@@ -110,7 +112,7 @@ int run(const Options& options) {
     waitpid(worker.process, &status, 0);
     if (status == 0) continue;
     failed = true;
-    if (!report(last.seed))
+    if (!report(*options.target, last.seed))
       fmt::print("seed {} failed, but not when it was tried again\n", last.seed);
   }
   fmt::print("{} graphs from seed {}, {} with an operator that runs nowhere: {}\n", options.count,
@@ -123,7 +125,7 @@ void print_counts(const Options& options) {
   std::map<std::string_view, uint64_t> counts;
   for (const OpDef* op : all_ops()) counts[op->name] = 0;
   for (uint64_t i = 0; i < options.count; ++i) {
-    const Module module = make(options.first + i);
+    const Module module = make(*options.target, options.first + i);
     for (const OpId op : module.forward().ops()) ++counts[module.forward().op(op).def->name];
   }
   for (const auto& [name, count] : counts) fmt::print("{:>8} {}\n", count, name);
@@ -142,9 +144,17 @@ int main(int argc, char** argv) {
   app.add_option("--jobs", options.jobs, "Processes (0: all threads)");
   app.add_flag("--print", options.print, "Only print the first graph as IR text");
   app.add_flag("--counts", options.counts, "Only count the operators in the graphs");
+  std::string target(options.target->name);
+  app.add_option("--target", target, "Target with an NPU, or a target file")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  const auto found = resolve_target(target);
+  if (!found) {
+    fmt::print(stderr, "{}\n", to_text(found.error()));
+    return 2;
+  }
+  options.target = *found;
   if (options.print) {
-    fmt::print("{}", print(make(options.first), {.elide_constants = true}));
+    fmt::print("{}", print(make(*options.target, options.first), {.elide_constants = true}));
     return 0;
   }
   if (options.counts) {
