@@ -97,7 +97,8 @@ std::vector<Path> paths(const Graph& graph) {
 
 class Case {
  public:
-  Case(const std::filesystem::path& folder, const Sink& sink) : folder_(folder), sink_(sink) {}
+  Case(const std::filesystem::path& folder, const TargetDescription& target, const Sink& sink)
+      : folder_(folder), target_(target), sink_(sink) {}
 
   void run() {
     if (const Result<void> read = read_arrays(); !read)
@@ -158,7 +159,7 @@ class Case {
                Samples::bind(signature, calibration_, folder_ / "calibration.npz"));
     note_operators(signature);
     Run run;
-    DTR_ASSIGN(run.built, taken(build(std::move(module), &samples), check));
+    DTR_ASSIGN(run.built, taken(build(std::move(module), &samples, target_), check));
     note_operators(run.built->compiled.quantized);
     note_operators(run.built->compiled.module.forward());
     const auto reference =
@@ -418,10 +419,11 @@ class Case {
     return tensor;
   }
 
-  static Result<void> neutron_ir(const std::filesystem::path& model, Check& check) {
+  Result<void> neutron_ir(const std::filesystem::path& model, Check& check) {
     const std::filesystem::path data = std::filesystem::path(model).replace_extension(".npz");
     DTR_ASSIGN(Module module, taken(read_model(model), check));
-    DTR_ASSIGN(const std::unique_ptr<Built> built, taken(build(std::move(module), nullptr), check));
+    DTR_ASSIGN(const std::unique_ptr<Built> built,
+               taken(build(std::move(module), nullptr, target_), check));
     if (!std::filesystem::exists(data)) {
       check.state = State::kNotCompared;
       check.text = "no stored outputs: TFLite's reference does not run it";
@@ -471,6 +473,7 @@ class Case {
   }
 
   std::filesystem::path folder_;
+  const TargetDescription& target_;
   const Sink& sink_;
   bool post_training_ = false;
   bool own_ = false;  // without anything of upstream's
@@ -496,6 +499,9 @@ std::string_view name(State state) {
   return "failed";
 }
 
-void run_case(const std::filesystem::path& folder, const Sink& sink) { Case(folder, sink).run(); }
+void run_case(const std::filesystem::path& folder, const TargetDescription& target,
+              const Sink& sink) {
+  Case(folder, target, sink).run();
+}
 
 }  // namespace dtr::conformance

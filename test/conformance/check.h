@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/targets/target.h"
+
 namespace dtr::conformance {
 
 // Steps on average that a quantized output may be away from PyTorch's. Measured: at most 0.0001
@@ -64,6 +66,8 @@ using Sink = std::function<void(const Check&)>;
 //   neutron_ir_K  the IR compiled and run: every element equal to what TFLite's reference kernels
 //   computed. placement     nothing that upstream delegates is left to the CPU, in either program.
 //   operators     always passes: names the operators of the case's graphs.
-void run_case(const std::filesystem::path& folder, const Sink& sink);
+// Programs are for the target, those of layouts for imxrt700.
+void run_case(const std::filesystem::path& folder, const TargetDescription& target,
+              const Sink& sink);
 
 }  // namespace dtr::conformance

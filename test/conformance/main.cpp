@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "compiler/support/output_file.h"
+#include "host/commands/compile_options.h"
 #include "test/conformance/table.h"
 
 namespace {
@@ -26,6 +27,7 @@ struct Options {
   std::string data, filter = ".", results, json, markdown, check, exceptions;
   unsigned jobs = 0, seconds = 120;
   bool list = false, resume = false;
+  std::string target = "imxrt700";
 };
 
 constexpr const char* kCommitted = DTR_SOURCE "/test/data/conformance";
@@ -67,7 +69,8 @@ std::vector<CaseResult> read_results(const std::string& path) {
   return results;
 }
 
-std::vector<CaseResult> run(const Options& options, std::vector<std::filesystem::path> cases) {
+std::vector<CaseResult> run(const Options& options, const TargetDescription& target,
+                            std::vector<std::filesystem::path> cases) {
   std::vector<CaseResult> results;
   if (options.resume) {
     std::set<std::string> wanted;
@@ -79,13 +82,14 @@ std::vector<CaseResult> run(const Options& options, std::vector<std::filesystem:
   std::ofstream file;
   if (!options.results.empty())
     file.open(options.results, options.resume ? std::ios::app : std::ios::trunc);
-  run_cases(
-      cases, {.jobs = options.jobs, .seconds = options.seconds}, [&](const CaseResult& result) {
-        if (file.is_open())
-          file << to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-               << std::endl;
-        results.push_back(result);
-      });
+  run_cases(cases, {.jobs = options.jobs, .seconds = options.seconds, .target = &target},
+            [&](const CaseResult& result) {
+              if (file.is_open())
+                file << to_json(result).dump(-1, ' ', false,
+                                             nlohmann::json::error_handler_t::replace)
+                     << std::endl;
+              results.push_back(result);
+            });
   std::sort(results.begin(), results.end(),
             [](const CaseResult& a, const CaseResult& b) { return a.name < b.name; });
   return results;
@@ -178,6 +182,7 @@ int main(int argc, char** argv) try {
   app.add_option("--check", options.check, "Fail if this page says something else than the run")
       ->check(CLI::ExistingFile);
   app.add_option("--exceptions", options.exceptions, "Known exceptions (JSON)");
+  app.add_option("--target", options.target, "Target, or a target file")->capture_default_str();
   app.add_flag("--list", options.list, "Only list the cases");
   try {
     app.parse(argc, argv);
@@ -192,7 +197,12 @@ int main(int argc, char** argv) try {
       fmt::print(stderr, "{}\n", to_text(exceptions.error()));
       return kUsage;
     }
-    return report(options, run(options, cases), *exceptions);
+    const Result<const TargetDescription*> target = resolve_target(options.target);
+    if (!target) {
+      fmt::print(stderr, "{}\n", to_text(target.error()));
+      return kUsage;
+    }
+    return report(options, run(options, **target, cases), *exceptions);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kGood : kUsage;
   } catch (const std::regex_error& error) {

@@ -50,7 +50,8 @@ void write_all(int fd, std::string_view text) {
 
 class Worker {
  public:
-  Worker(const std::filesystem::path& folder, unsigned seconds) : name_(folder.filename()) {
+  Worker(const std::filesystem::path& folder, const WorkerOptions& options)
+      : name_(folder.filename()) {
     std::array<int, 2> answers = {}, errors = {};
     DTR_CHECK(pipe(answers.data()) == 0 && pipe(errors.data()) == 0);
     process_ = fork();
@@ -59,8 +60,9 @@ class Worker {
       close(answers[0]);
       close(errors[0]);
       dup2(errors[1], STDERR_FILENO);
-      alarm(seconds);
-      run_case(folder, [&](const Check& check) { write_all(answers[1], to_line(check)); });
+      alarm(options.seconds);
+      run_case(folder, *options.target,
+               [&](const Check& check) { write_all(answers[1], to_line(check)); });
       write_all(answers[1], kLastWord);
       _exit(0);
     }
@@ -138,7 +140,7 @@ void run_cases(const std::vector<std::filesystem::path>& cases, const WorkerOpti
   std::vector<Worker> workers;
   for (size_t next = 0; next < cases.size() || !workers.empty();) {
     while (workers.size() < jobs && next < cases.size())
-      workers.emplace_back(cases[next++], options.seconds);
+      workers.emplace_back(cases[next++], options);
     std::vector<pollfd> events;
     for (const Worker& worker : workers)
       for (const pollfd& event : worker.events()) events.push_back(event);

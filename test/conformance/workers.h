@@ -23,6 +23,7 @@ struct CaseResult {
 struct WorkerOptions {
   unsigned jobs = 0;       // processes at once; 0: as many as the machine has threads
   unsigned seconds = 120;  // a case that takes longer is stopped
+  const TargetDescription* target = find_target("imxrt700");
 };
 
 // Calls `done` for every case, in the order in which they end. A case that ends without its last
