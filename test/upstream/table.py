@@ -92,7 +92,9 @@ def page(rows, classes, collected):
     lines += [
         "A tie is an exact value midway between two codes: PyTorch rounds it to the even one, the NPU",
         "away from zero. `ties.py` evaluates the Neutron IR of such a test in double and counts the",
-        "differences that are ties; *not judged* are models with other operators than averages.",
+        "differences that are ties. PyTorch adds the products of convolutions and linear layers in",
+        "float32: a sum counts as a tie if it is no farther from one than two roundings of the sum of",
+        "their magnitudes. *Not judged* are models with other operators than these and averages.",
         "",
     ]
     lines += ["| test | elements | different | of them ties |", "|---|--:|--:|--:|"]
