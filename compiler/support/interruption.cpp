@@ -19,7 +19,11 @@ using namespace std::chrono_literals;
 struct Registry {
   std::recursive_mutex mutex;
   std::list<Ephemeral::Entry> entries;
-  Cancellation* on_interrupt = nullptr;
+  struct Interruptible {
+    const Cancellation* work;
+    Cancellation* cancellation;
+  };
+  std::list<Interruptible> interruptible;
 };
 
 // Never destroyed: a signal may come while the process ends.
@@ -39,14 +43,6 @@ void end_group(pid_t group, int signal) {
     std::this_thread::sleep_for(10ms);
   }
   ::kill(-group, SIGKILL);
-}
-
-// True if somebody keeps what there is so far; the next interrupt ends the process.
-bool cancel_instead() {
-  const std::lock_guard lock(registry().mutex);
-  Cancellation* const cancellation = std::exchange(registry().on_interrupt, nullptr);
-  if (cancellation != nullptr) cancellation->cancel();
-  return cancellation != nullptr;
 }
 
 [[noreturn]] void end_by(int signal) {
@@ -80,20 +76,31 @@ void clean_up_on_signals() {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::thread([set] {
     int signal = 0;
-    while (::sigwait(&set, &signal) != 0 || (signal == SIGINT && cancel_instead())) {
+    while (::sigwait(&set, &signal) != 0 || (signal == SIGINT && interrupt(nullptr))) {
     }
     end_by(signal);
   }).detach();
 }
 
-InterruptScope::InterruptScope(Cancellation& cancellation) {
+InterruptScope::InterruptScope(Cancellation& cancellation) : cancellation_(cancellation) {
   const auto held = block_signals();
-  registry().on_interrupt = &cancellation;
+  registry().interruptible.push_back({Cancellation::current(), &cancellation});
 }
 
 InterruptScope::~InterruptScope() {
   const auto held = block_signals();
-  registry().on_interrupt = nullptr;
+  registry().interruptible.remove_if(
+      [&](const auto& each) { return each.cancellation == &cancellation_; });
+}
+
+bool interrupt(const Cancellation* work) {
+  const auto held = block_signals();
+  const size_t cancelled = registry().interruptible.remove_if([&](const auto& each) {
+    if (work != nullptr && each.work != work) return false;
+    each.cancellation->cancel();
+    return true;
+  });
+  return cancelled > 0;
 }
 
 std::unique_lock<std::recursive_mutex> block_signals() {

@@ -18,16 +18,24 @@ namespace dtr {
 // once, before other threads start, which inherit the signal mask.
 void clean_up_on_signals();
 
-// While an object of this class lives, the first SIGINT (^C) cancels `cancellation` and does not
-// end the process; a second one ends it. Without clean_up_on_signals it has no effect. One at a
-// time.
+// While an object of this class lives, the first interrupt (^C) of the work on this thread cancels
+// `cancellation`: the work ends a search and keeps the best result so far. A second interrupt ends
+// the work. With clean_up_on_signals SIGINT is an interrupt of all work; an interpreter calls
+// `interrupt`.
 class InterruptScope {
  public:
   explicit InterruptScope(Cancellation& cancellation);
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  Cancellation& cancellation_;
 };
+
+// Interrupts the work that `work` cancels, or all work if it is null. False if that work has no
+// InterruptScope that was not interrupted yet: the caller ends it.
+bool interrupt(const Cancellation* work);
 
 // Defers signals while the lock is held, to create and register something in one step.
 [[nodiscard]] std::unique_lock<std::recursive_mutex> block_signals();

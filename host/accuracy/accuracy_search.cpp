@@ -38,8 +38,8 @@ class Limit {
  public:
   explicit Limit(double seconds)
       : outer_(Cancellation::current()),
-        scope_(&own_),
         interrupt_(interrupted_),
+        scope_(&own_),
         watcher_([this, end = Clock::now() +
                               std::chrono::duration<double>(seconds)](const std::stop_token& stop) {
           while (!stop.stop_requested() && !own_.cancelled()) {
@@ -58,8 +58,8 @@ class Limit {
  private:
   const Cancellation* outer_;
   Cancellation own_, interrupted_;
+  InterruptScope interrupt_;  // of the caller's work
   CancellationScope scope_;
-  InterruptScope interrupt_;
   std::atomic<bool> late_{false};
   std::jthread watcher_;  // last: it ends first
 };

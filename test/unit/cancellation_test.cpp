@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "compiler/support/interruption.h"
 #include "compiler/support/process.h"
 #include "compiler/support/thread_pool.h"
 
@@ -40,6 +41,27 @@ TEST(Cancellation, ReachesTheThreadsOfAParallelLoop) {
   EXPECT_THROW(parallel_for(1000, 3, body), Cancelled);
   EXPECT_GE(done, 1U);
   EXPECT_LT(done, 1000U);
+}
+
+TEST(Interrupt, EndsASearchOnceAndOnlyThatOfItsWork) {
+  Cancellation mine, other, search, later;
+  const CancellationScope scope(&mine);
+  EXPECT_FALSE(interrupt(&mine));
+  {
+    const InterruptScope keeps_the_best(search);
+    EXPECT_FALSE(interrupt(&other));
+    EXPECT_FALSE(search.cancelled());
+    EXPECT_TRUE(interrupt(&mine));
+    EXPECT_TRUE(search.cancelled());
+    EXPECT_FALSE(interrupt(&mine));
+  }
+  {
+    const InterruptScope keeps_the_best(later);
+    EXPECT_TRUE(interrupt(nullptr));
+    EXPECT_TRUE(later.cancelled());
+  }
+  EXPECT_FALSE(interrupt(nullptr));
+  EXPECT_FALSE(mine.cancelled());
 }
 
 TEST(Cancellation, EndsAProgramThatRuns) {
