@@ -292,7 +292,9 @@ Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options,
 }
 
 void print(const CompileWatch& watch, const Diagnostic& diagnostic) {
-  if (watch.err)
+  if (watch.on_warning && diagnostic.severity == Severity::kWarning)
+    watch.on_warning(diagnostic);
+  else if (watch.err)
     watch.err((watch.json_diagnostics ? to_json(diagnostic) : to_text(diagnostic)) + "\n");
 }
 

@@ -64,9 +64,10 @@ struct CompileWatch {
   std::function<void(std::string_view)> out = {};  // results, for standard output
   std::function<void(std::string_view)> err = {};  // messages, for standard error
   bool json_diagnostics = false;
-  ProgressFunction progress = {};                      // of calibration
-  std::function<void()> on_quantized = {};             // calibration is done
-  std::function<void(std::string_view)> on_step = {};  // of --accuracy auto: what is tried next
+  std::function<void(const Diagnostic&)> on_warning = {};  // absent: a line of err
+  ProgressFunction progress = {};                          // of calibration
+  std::function<void()> on_quantized = {};                 // calibration is done
+  std::function<void(std::string_view)> on_step = {};      // of --accuracy auto: what is tried next
 };
 
 struct CompiledModel {

@@ -34,10 +34,22 @@ from ._commands import (
 )
 from ._errors import DeuteronWarning, Error, Place
 from ._program import Program
-from ._results import InputSpec, Layer, Memory, Placement, Profile, RunResult, Verification
+from ._results import (
+    AccuracySearch,
+    AccuracyStep,
+    InputSpec,
+    Layer,
+    Memory,
+    Placement,
+    Profile,
+    RunResult,
+    Verification,
+)
 
 __version__: str = _deuteron.version
 __all__ = [
+    "AccuracySearch",
+    "AccuracyStep",
     "Comparison",
     "Converted",
     "DeuteronWarning",

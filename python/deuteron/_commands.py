@@ -23,7 +23,7 @@ from ._data import (
     to_row,
     to_rows,
 )
-from ._errors import fail
+from ._errors import fail, warn
 from ._model import NO_SOURCE, model_source, program_source
 from ._program import Program
 from ._progress import Progress
@@ -66,6 +66,14 @@ def compile(
     load_calibration: Path | None = None,
     save_calibration: Path | None = None,
     observer: str = "histogram",
+    accuracy: str = "default",
+    data: Any = None,
+    labels: str = "label",
+    max_loss: float | str | None = None,
+    seconds: float | None = None,
+    equalize: bool = False,
+    round_weights: str = "nearest",
+    keep_float: Sequence[str] = (),
     io: str = "float",
     check: bool = True,
     min_sqnr: float | None = None,
@@ -112,9 +120,22 @@ def compile(
     calibrate_random: number of samples of noise instead of real inputs; the accuracy will be poor.
     load_calibration, save_calibration: files of observed ranges (.json).
     observer: ``histogram`` or ``min-max``.
+    accuracy: ``auto`` searches the settings with which the program is nearest to the float model,
+        judged on held-out samples in the simulator (docs/quantization.md); ``Program.accuracy`` says
+        what it did. ^C ends the search with the best program so far; a second one ends the call.
+    data, labels: for ``auto``: labelled samples, a dict of arrays or the path of an .npz, with the
+        inputs and, under the name ``labels``, the class numbers.
+    max_loss, min_sqnr: for ``auto``: the goal, for which operators may stay float on the CPU. The
+        accuracy is at most ``max_loss`` points (0.5, or "0.5pt") below the float model's, which
+        needs ``data``; or the outputs have ``min_sqnr`` dB.
+    seconds: for ``auto``: ends the search after so long; default 60.
+    equalize: scales channels of activations against the weights beside them.
+    round_weights: ``nearest``, or ``error`` for the codes with the least error of the results.
+    keep_float: nodes or operators that are not quantized.
     io: ``float``, or ``int8`` for inputs and outputs without quantize and dequantize.
     check: runs the program on a sample and compares it with the model.
-    min_sqnr: refuses the program if the SQNR of an output there is below this many dB; default 3.
+    min_sqnr: without ``auto``, refuses the program if the SQNR of an output there is below this many
+        dB; default 3.
     row_packing, schedule, constants: how the NPU is used; ``schedule`` is ``own`` or ``nxp-like``,
         ``constants`` ``flash`` or ``sram``.
     sram, optimize: the bytes of SRAM that the program may use, as a number or as text with K or M;
@@ -134,6 +155,8 @@ def compile(
     Raises Error; an exception of your iterable is passed on.
     """
     check_choice("observer", observer, ("histogram", "min-max"))
+    check_choice("accuracy", accuracy, ("default", "auto"))
+    check_choice("round_weights", round_weights, ("nearest", "error"))
     check_choice("io", io, ("float", "int8"))
     check_choice("schedule", schedule, ("own", "nxp-like"))
     if constants is not None:
@@ -150,6 +173,11 @@ def compile(
         "target": target,
         "converter_seconds": at_least("converter_seconds", converter_seconds, 1),
         "observer": observer,
+        "accuracy": accuracy,
+        "labels": labels,
+        "equalize": bool(equalize),
+        "round_weights": round_weights,
+        "keep_float": _names(keep_float),
         "io": io,
         "check": bool(check),
         "row_packing": bool(row_packing),
@@ -184,12 +212,20 @@ def compile(
         "constants": constants,
         "sram": None if sram is None else str(sram),
         "optimize": optimize,
+        "max_loss": None if max_loss is None else str(max_loss),
         "stop_at": stop_at,
         "print_after": print_after,
     }
     options.update({name: text for name, text in texts.items() if text is not None})
     if min_sqnr is not None:
         options["min_sqnr"] = float(min_sqnr)
+    if seconds is not None:
+        options["seconds"] = _seconds(seconds)
+    labelled: list[Row] | None = None
+    if data is not None:
+        labelled, options["data"] = arrays_of(data)
+        if labelled == []:
+            raise fail("python-data", "data has no arrays", "give the inputs and their labels")
     if calibrate_random is not None:
         if calibration is not None:
             raise fail(
@@ -204,7 +240,18 @@ def compile(
     # An ETRecord contains the weights with the bytes of the file.
     source = model_source(model, whole=etrecord is not None)
     with Progress("calibrate", progress) as shown:
-        handle = _deuteron.compile(source, options, loader, "calibration", shown, _out, _err)
+        handle = _deuteron.compile(
+            source,
+            options,
+            loader,
+            "calibration",
+            labelled,
+            shown,
+            shown.step,
+            _out,
+            _err,
+            lambda diagnostic: warn(diagnostic),
+        )
     return Program(handle, source)
 
 
@@ -624,6 +671,13 @@ def _read_arrays(path: str, program: Program) -> dict[str, Any]:
 
 def _names(value: Sequence[str] | str) -> list[str]:
     return [value] if isinstance(value, str) else [str(each) for each in value]
+
+
+def _seconds(value: float) -> float:
+    """What the command's --seconds takes."""
+    if not 0 <= value <= 86400:
+        raise fail("python-argument", f"seconds is {value}", "give 0 to 86400")
+    return float(value)
 
 
 def _out(text: str) -> None:

@@ -60,9 +60,12 @@ def compile(
     options: dict[str, Any],
     loader: Callable[[list[Input]], list[Row]] | None,
     data: str,
+    labelled: list[Row] | None,
     progress: Callable[[int, int], None] | None,
+    step: Callable[[str], None],
     out: Callable[[str], None],
     err: Callable[[str], None],
+    warn: Callable[[tuple[str, ...]], None],
 ) -> Program: ...
 def explore(
     model: Source,

@@ -7,6 +7,7 @@ __all__ = ["DeuteronWarning", "Error", "Place"]
 # Options of the command whose argument here has another name.
 _ARGUMENTS = {
     "calibrate": "calibration",
+    "dim": "dims",
     "no-check": "check=False",
     "no-debug-map": "debug_map=False",
     "no-checksum": "checksum=False",
@@ -22,6 +23,7 @@ def _as_arguments(text: str) -> str:
     def argument(match: re.Match[str]) -> str:
         return _ARGUMENTS.get(match[1], match[1].replace("-", "_"))
 
+    text = text.replace("--accuracy auto", 'accuracy="auto"')
     return re.sub(r"--([a-z][a-z-]*[a-z])", argument, text)
 
 

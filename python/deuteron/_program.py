@@ -26,6 +26,7 @@ from ._errors import Error, fail, warn
 from ._model import NO_SOURCE, Source, in_one_piece, model_source
 from ._progress import Progress
 from ._results import (
+    AccuracySearch,
     InputSpec,
     Memory,
     Placement,
@@ -92,6 +93,18 @@ class Program:
                 file=self._handle.name,
             )
         return dict(parsed(self._handle.report_json))
+
+    @property
+    def accuracy(self) -> AccuracySearch | None:
+        """What the search of ``compile(…, accuracy="auto")`` tried, and what it gained.
+
+        None of a program that was compiled without it, or loaded from a file.
+        """
+        if not self._handle.report_json or "accuracy" not in self.report:
+            return None
+        # The table is the end of the report.
+        text = self._handle.report_text
+        return AccuracySearch(text[text.index("accuracy auto:") :], self.report["accuracy"])
 
     @property
     def placement(self) -> Placement:

@@ -22,12 +22,15 @@ class Progress:
         self.start = time.monotonic()
         self.bar: Any = None
         self.drawn = False
+        self.named = False  # the bar is the name of a step
 
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() - self.start < _DELAY or not self._wanted():
             return
+        if self.named:
+            self.close()
         if self.bar is None:
-            self.bar = self._open(total)
+            self.bar = self._open(total=total, desc=self.label)
         if self.bar is not False:
             self.bar.update(done - self.bar.n)
         else:
@@ -35,12 +38,24 @@ class Progress:
             sys.stderr.write(f"\r{self.label} {done}/{total}\x1b[K")
             sys.stderr.flush()
 
-    def _open(self, total: int) -> Any:
+    def step(self, name: str) -> None:
+        """Shows what is tried next, in the place of what was shown before."""
+        if time.monotonic() - self.start < _DELAY or not self._wanted():
+            return
+        self.close()
+        self.named = True
+        self.bar = self._open(total=1, desc=f"try {name}", bar_format="{desc}")
+        if self.bar is False:
+            self.drawn = True
+            sys.stderr.write(f"\rtry {name}\x1b[K")
+            sys.stderr.flush()
+
+    def _open(self, **settings: Any) -> Any:
         try:
             from tqdm.auto import tqdm
         except ImportError:
             return False
-        return tqdm(total=total, desc=self.label, leave=False)
+        return tqdm(leave=False, **settings)
 
     def _wanted(self) -> bool:
         if self.show is not None:
@@ -52,6 +67,7 @@ class Progress:
             self.bar.close()
         elif self.drawn:
             sys.stderr.write("\r\x1b[K")
+        self.bar, self.drawn, self.named = None, False, False
 
     def __enter__(self) -> Progress:
         return self

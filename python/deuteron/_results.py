@@ -9,6 +9,8 @@ from ._data import Path, parsed, path_of
 from ._errors import fail
 
 __all__ = [
+    "AccuracySearch",
+    "AccuracyStep",
     "InputSpec",
     "Layer",
     "Memory",
@@ -94,6 +96,69 @@ class Verification:
     def _repr_html_(self) -> str:
         names = ("name", "module_path", "where", "sqnr_db", "max_error", "steps", "differing")
         return _table([[getattr(layer, name) for name in names] for layer in self.layers], names)
+
+
+class AccuracyStep(NamedTuple):
+    """A program that the search of ``accuracy="auto"`` tried.
+
+    name: the setting, such as ``equalize``. verdict: ``start``, ``kept``, ``rejected``, ``measured``
+    (a candidate for a step with others) or ``failed``. sqnr_db: of the worst output over all judged
+    samples, in dB, 99 at most. accuracy: share of the labelled samples, 0 to 1. cycles: of one
+    inference, of the NPU as simulated and of the CPU as estimated. why: of a verdict.
+    """
+
+    name: str
+    verdict: str
+    sqnr_db: float
+    accuracy: float | None
+    cycles: int
+    why: str
+
+
+class AccuracySearch:
+    """What the search of ``accuracy="auto"`` did. True if its goal is reached, or there is none.
+
+    steps: in the order in which they were tried. default, result: the default and this program, both
+    with ranges of all samples. calibrated, judged, labelled: numbers of samples; held_out: whether
+    those that judged are not among the calibrated ones. float_accuracy: share of the labelled samples
+    that the float model has right, 0 to 1. goal: text, None without one. cut: what ended the search
+    early, None if nothing did.
+    """
+
+    steps: list[AccuracyStep]
+    default: AccuracyStep
+    result: AccuracyStep
+    calibrated: int
+    judged: int
+    labelled: int
+    held_out: bool
+    float_accuracy: float | None
+    goal: str | None
+    cut: str | None
+
+    def __init__(self, text: str, document: dict[str, Any]) -> None:
+        self._text = text
+        self._met: bool = document["met"]
+        self.steps = [AccuracyStep(**row) for row in document["steps"]]
+        self.default = AccuracyStep(**document["default"])
+        self.result = AccuracyStep(**document["result"])
+        self.calibrated = document["calibrated"]
+        self.judged = document["judged"]
+        self.labelled = document["labelled"]
+        self.held_out = document["held_out"]
+        self.float_accuracy = document["float_accuracy"]
+        self.goal = document["goal"]
+        self.cut = document["cut"]
+
+    def __bool__(self) -> bool:
+        return self._met
+
+    def __repr__(self) -> str:
+        return self._text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        rows = [list(each) for each in (*self.steps, self.default, self.result)]
+        return _table(rows, AccuracyStep._fields)
 
 
 class Placement:

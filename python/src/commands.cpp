@@ -41,6 +41,14 @@ CompileOptions compile_options(const nb::dict& values) {
       .take("load_calibration", o.load_calibration)
       .take("save_calibration", o.save_calibration)
       .take("observer", o.observer)
+      .take("accuracy", o.accuracy)
+      .take("data", o.data)
+      .take("labels", o.labels)
+      .take("max_loss", o.max_loss)
+      .take("seconds", o.seconds)
+      .take("equalize", o.equalize)
+      .take("round_weights", o.round_weights)
+      .take("keep_float", o.keep_float)
       .take("io", o.io)
       .take("keep_off", o.keep_off)
       .take("force_on", o.force_on)
@@ -106,15 +114,22 @@ ProgressFunction progress_to(nb::handle listener, Work& work) {
   };
 }
 
-// Compiles a model. `loader` is called with the model's inputs, and returns arrays; `progress` with
-// (done, total); `out` and `err` with text.
+std::vector<NamedTensor> tensors_or_none(nb::handle arrays) {
+  return arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
+}
+
+// Compiles a model. `loader` is called with the model's inputs, and returns arrays; `labelled` has
+// the arrays of labelled samples. `progress` is called with (done, total); `step`, `out` and `err`
+// with text; `warn` with a diagnostic.
 std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options, nb::handle loader,
-                                       const std::string& data, nb::handle progress, nb::handle out,
-                                       nb::handle err) {
+                                       const std::string& data, nb::handle labelled,
+                                       nb::handle progress, nb::handle step, nb::handle out,
+                                       nb::handle err, nb::handle warn) {
   const Source source(model);
   CompileOptions given = compile_options(options);
   given.model = source.name;
   Loader samples(loader, data);
+  const std::vector<NamedTensor> arrays = tensors_or_none(labelled);
   return work([&](Work& running) {
     const auto text_to = [&running](nb::handle sink) {
       return [&running, sink](std::string_view text) {
@@ -122,9 +137,16 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
       };
     };
     const CompileWatch watch{
-        .out = text_to(out), .err = text_to(err), .progress = progress_to(progress, running)};
-    const CompiledModel compiled =
-        take(compile_with_options(model_source(source), given, watch, samples.source(running)));
+        .out = text_to(out),
+        .err = text_to(err),
+        .on_warning =
+            [&running, warn](const Diagnostic& warning) {
+              running.post([warn, warning] { warn(python::to_python(warning)); });
+            },
+        .progress = progress_to(progress, running),
+        .on_step = text_to(step)};
+    const CompiledModel compiled = take(
+        compile_with_options(model_source(source), given, watch, samples.source(running), arrays));
     auto handle = std::make_unique<ProgramHandle>();
     handle->name = source.name;
     handle->pte = copy(compiled.compilation.pte());
@@ -182,10 +204,6 @@ std::unique_ptr<ProgramHandle> restore(const std::string& name, nb::bytes pte, n
   handle->placement_json = placement;
   take(handle->input().pte_file());
   return handle;
-}
-
-std::vector<NamedTensor> tensors_or_none(nb::handle arrays) {
-  return arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
 }
 
 nb::tuple eval(ProgramHandle& program, nb::handle arrays, const std::string& data,
@@ -339,7 +357,8 @@ nb::tuple convert(nb::handle model, const std::string& target, bool fetch_consta
 void bind_commands(nb::module_& module) {
   module.attr("version") = DTR_VERSION;
   module.def("compile", &compile, nb::arg("model"), nb::arg("options"), nb::arg("loader").none(),
-             nb::arg("data"), nb::arg("progress").none(), nb::arg("out"), nb::arg("err"));
+             nb::arg("data"), nb::arg("labelled").none(), nb::arg("progress").none(),
+             nb::arg("step"), nb::arg("out"), nb::arg("err"), nb::arg("warn"));
   module.def("explore", &explore, nb::arg("model"), nb::arg("options"), nb::arg("points"),
              nb::arg("loader").none(), nb::arg("data"), nb::arg("progress").none());
   module.def("load", &load, nb::arg("program"), nb::arg("tensors"));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/support/check_handler.h"
+#include "compiler/support/interruption.h"
 
 namespace dtr::python {
 namespace {
@@ -50,7 +51,14 @@ void throw_failed_checks() {
   });
 }
 
+// Called where an error is handled. ^C in a search ends the search alone.
 void Work::keep_error() {
+  try {
+    throw;
+  } catch (const nb::python_error& error) {
+    if (error.matches(PyExc_KeyboardInterrupt) && interrupt(&cancellation_)) return;
+  } catch (...) {  // as below
+  }
   const std::scoped_lock lock(mutex_);
   if (!raised_) raised_ = std::current_exception();
   cancellation_.cancel();

@@ -53,7 +53,8 @@ class Work {
  public:
   // Runs `body` on a thread of its own and returns when it is done. Called with the interpreter's
   // lock, which is given away meanwhile. Throws what the body throws, and nb::python_error for what
-  // a signal handler or a call raised (KeyboardInterrupt for ^C): the body is cancelled then.
+  // a signal handler or a call raised (KeyboardInterrupt for ^C): the body is cancelled then. The
+  // first ^C in a search ends that search alone (InterruptScope), and raises nothing.
   void run(const std::function<void()>& body);
 
   // For the body: runs `call` on the thread that called, with the interpreter's lock. `post` does

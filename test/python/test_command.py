@@ -7,6 +7,7 @@ import numpy
 import pytest
 
 import deuteron
+from conftest import ROOT
 
 OPTIONS = [
     {},
@@ -18,13 +19,14 @@ OPTIONS = [
     {"sram": "64K", "optimize": "size"},
     {"keep_off": ["conv2d_1"], "force_on": ["all"]},
     {"stop_at": "add"},
+    {"equalize": True, "round_weights": "error", "keep_float": ["linear"]},
 ]
 
 
 def flags(options):
     for name, value in options.items():
-        if value is False:
-            yield f"--no-{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            yield f"--{'' if value else 'no-'}{name.replace('_', '-')}"
             continue
         for each in value if isinstance(value, list) else [value]:
             yield f"--{name.replace('_', '-')}"
@@ -41,6 +43,28 @@ def test_compile_writes_the_same_bytes(digits, command, tmp_path, options):
     images = numpy.load(data)["input"]
     batches = ((images[i : i + 7], i) for i in range(0, len(images), 7))
     assert deuteron.compile(model.read_bytes(), calibration=batches, **options).pte == expected
+
+
+def test_open_dimensions_get_their_sizes(command, tmp_path):
+    """The sizes of an export with dynamic shapes, by input and dimension, and by its own name."""
+    model = ROOT / "test/data/pt2/symbolic.pt2"
+    options = ("--calibrate-random", "1", "-o", tmp_path / "c.pte")
+    command("compile", model, "--dim", "x.0=7", *options)
+    expected = (tmp_path / "c.pte").read_bytes()
+    with pytest.raises(deuteron.Error) as refused:
+        deuteron.compile(model, calibrate_random=1)
+    name = re.search(r'dims=\{"(\w+)": 4\}', refused.value.fix)[1]
+    for dims in ({"x.0": 7}, {name: 7}):
+        program = deuteron.compile(model, calibrate_random=1, dims=dims)
+        assert program.pte == expected and program.inputs[0].shape[0] == 7
+    # Without `dims` they have the sizes of a file with samples.
+    shape = program.inputs[0].shape
+    data = numpy.random.default_rng(1).standard_normal((5, 4, *shape[1:]), numpy.float32)
+    numpy.savez(tmp_path / "c.npz", x=data)
+    assert deuteron.compile(model, tmp_path / "c.npz").inputs[0].shape == (4, *shape[1:])
+    for dims in ({"x.0": 0}, {"x.0": 7, name: 8}, {"no such": 7}, {"x.0": "seven"}):
+        with pytest.raises(deuteron.Error):
+            deuteron.compile(model, calibrate_random=1, dims=dims)
 
 
 def test_every_verb_of_the_command_is_a_function(command):
@@ -62,7 +86,12 @@ def test_every_option_of_the_command_is_an_argument(command):
         "verify": deuteron.verify,
         "convert": deuteron.convert,
     }
-    named = {"calibrate": "calibration", "no_check": "check", "no_debug_map": "debug_map"}
+    named = {
+        "calibrate": "calibration",
+        "dim": "dims",
+        "no_check": "check",
+        "no_debug_map": "debug_map",
+    }
     for verb, function in {"compile": deuteron.compile, **verbs}.items():
         arguments = inspect.signature(function).parameters
         for option in re.findall(r"^  (?:-\w,)?--([a-z-]+)", command(verb, "--help"), re.MULTILINE):

@@ -16,6 +16,8 @@ import deuteron
 
 program = deuteron.compile("m.pt2", calibration=[numpy.zeros(3)], keep_off=["conv2d"])
 verified: deuteron.Verification = program.verify("x.npz", samples=2)
+tuned = deuteron.compile("m.pt2", "c.npz", accuracy="auto", data={"x": [1]}, max_loss=0.5, seconds=9)
+steps: list[deuteron.AccuracyStep] = tuned.accuracy.steps if tuned.accuracy else []
 worst: deuteron.Layer | None = verified.first_bad
 page: str = program.profile().to_html("r.html")
 trace: bytes = program.profile(numpy.zeros(3)).to_etdump()
