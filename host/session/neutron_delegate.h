@@ -1,5 +1,6 @@
-// The delegate `NeutronBackend` of programs that ExecuTorch's NXP flow lowered with `deuteron
-// convert`: each payload holds a program of Deuteron, which a session of its own runs.
+// Delegates of programs that ExecuTorch lowered, whose payloads hold programs of Deuteron; a
+// session of its own runs each. `NeutronBackend` has those of ExecuTorch's NXP flow with `deuteron
+// convert`, `DeuteronBackend` those of the partitioner of `deuteron.executorch`.
 #pragma once
 
 #include <optional>
@@ -26,8 +27,10 @@ class NeutronDelegate {
   NeutronDelegate(const NeutronDelegate&) = delete;
   NeutronDelegate& operator=(const NeutronDelegate&) = delete;
 
-  // The entry for a DelegateTable; it refers to this object.
+  // Entries for a DelegateTable; they refer to this object.
   runtime::Delegate entry();
+  // The entry of DeuteronBackend: payloads that are programs run here, others are passed to `npu`.
+  runtime::Delegate programs_or(const runtime::Delegate& npu);
   // Why the last prepare or run failed, once.
   std::optional<Diagnostic> take_error() { return std::exchange(error_, std::nullopt); }
 
@@ -36,18 +39,26 @@ class NeutronDelegate {
   static pte::Status prepare(void* context, void* state, std::span<const std::byte> payload);
   static pte::Status run(void* context, void* state, std::span<runtime::Value* const> arguments);
   static void release(void* context, void* state);
+  static pte::Status prepare_program(void* context, void* state,
+                                     std::span<const std::byte> payload);
+  static pte::Status run_program(void* context, void* state,
+                                 std::span<runtime::Value* const> arguments);
+  static void release_program(void* context, void* state);
   Result<void> open(Opened& opened, std::span<const std::byte> payload);
+  Result<std::vector<Tensor>> run_session(Session& session, std::span<const Tensor> inputs);
+  Result<void> call_program(Session& session, std::span<runtime::Value* const> arguments);
   Result<void> call(Opened& opened, std::span<runtime::Value* const> arguments);
 
   std::string file_;
   npu::Report& report_;
   void (*on_event_)(void* event_context, const npu::Event& event);
   void* event_context_;
+  runtime::Delegate npu_;
   std::optional<Diagnostic> error_;
 };
 
-// A session on the program of a payload, which may have no NeutronBackend itself: payloads are not
-// nested. Errors: as Session::load.
+// A session on the program of a payload, which may have no payloads with programs itself. Errors:
+// as Session::load.
 Result<std::unique_ptr<Session>> load_payload(std::span<const std::byte> program,
                                               const std::string& file);
 

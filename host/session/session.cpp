@@ -70,12 +70,13 @@ class HostSession final : public Session {
     for (const PtdFile& file : tensor_files_) opened_.push_back(file.file());
   }
 
-  // `in_payload`: the program is that of a payload of NeutronBackend, and may have none itself.
+  // `in_payload`: the program is that of a payload, and may have no payloads with programs itself.
   Result<void> start(bool in_payload) {
     context_.driver = simulator_.driver();
     context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
+    if (!in_payload) delegates_[0] = neutron_.programs_or(delegates_[0]);
     delegates_[1] = neutron_.entry();
     runtime::Profiler starts(starts_, {[](void*) { return nanoseconds(); }});
     const size_t load = starts.start(npu::ProfileEvent::kLoad);

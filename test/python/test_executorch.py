@@ -75,6 +75,13 @@ def test_networks(kind, quantizer):
     assert {n for n in outside if "quantize" not in n and "dim_order" not in n} == wanted
     assert delegates == count
     compare(lowered.bytes, exported, model, converted)
+    # The command runs the same file: its delegates are programs, what is beside them ExecuTorch's.
+    ours = deuteron.load(lowered.bytes)
+    for _ in range(2):
+        inputs = models.sample(model)
+        for actual, wanted in zip(models.tensors(ours(*inputs)), models.run(lowered.bytes, inputs)):
+            assert torch.equal(actual.reshape(wanted.shape), wanted)
+    assert delegates == 0 or ours.run(*models.sample(model)).stats["npu_total_cycles"] > 0
 
 
 @pytest.fixture(scope="module")
