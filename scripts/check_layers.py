@@ -65,6 +65,7 @@ ROOMS = {
     ),
     "compiler/recipes": "compiler/*",
     "compiler/pipeline": "device/pte compiler/*",
+    "host/tasks": "device/numerics compiler/support",
     "host/simulator": "device/numerics device/npu device/simulator",
     "host/profiler": (
         "device/npu device/pte compiler/support compiler/ir compiler/frontends/pt2 compiler/targets"
@@ -82,8 +83,8 @@ ROOMS = {
         "device/* compiler/support compiler/ir compiler/targets compiler/program host/profiler"
         " host/session"
     ),
-    "host/accuracy": "device/numerics device/pte compiler/* host/profiler host/session",
-    "host/commands": "device/executorch device/pte compiler/* host/*",
+    "host/accuracy": "device/numerics device/pte compiler/* host/tasks host/profiler host/session",
+    "host/commands": "device/executorch device/numerics device/pte compiler/* host/*",
 }
 WINGS = ("device", "compiler", "host")
 FREE = ("tools", "test", "bench", "python")  # see everything; no room sees them

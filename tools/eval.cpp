@@ -4,6 +4,7 @@
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
 #include "host/commands/evaluate.h"
+#include "tools/execution.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -16,7 +17,8 @@ struct EvalOptions {
   std::string labels = "label";
   std::string against;  // a float model to evaluate side by side
   std::string json;
-  unsigned threads = 0;
+  ExecutorOptions executor;
+  CheckpointOptions checkpoint;
 };
 
 const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
@@ -33,23 +35,34 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
       "--against", o.against,
       "Float model to run on the same data (.pt2, .tflite, .onnx) instead of float_output");
   verb->add_option("--json", o.json, "Write the figures as JSON");
-  add_threads(verb, o.threads);
+  add_executor(verb, o.executor);
+  CLI::Option* const checkpoint = verb->add_option(
+      "--checkpoint", o.checkpoint.path,
+      "File that takes the result of each sample as soon as it is there (docs/scale.md)");
+  verb->add_flag("--resume", o.checkpoint.resume,
+                 "Go on with the checkpoint of an evaluation that was ended")
+      ->needs(checkpoint);
   example(verb, "deuteron eval digits.pte --data models/digits_cnn/test.npz");
   return verb;
 }
 
 Result<void> run_eval(const CommonOptions& common, const EvalOptions& options) {
-  DTR_TRY(check_outputs({options.program, options.data, options.against}, {options.json}));
+  DTR_TRY(check_outputs({options.program, options.data, options.against},
+                        {options.json, options.checkpoint.path}));
   const ProgramInput program{.path = options.program, .tensor_files = options.tensor_files};
   DTR_ASSIGN(const std::unique_ptr<Session> first, program.open());
   note_unused_tensors(options.tensor_files, {&first->pte_file()});
+  const std::unique_ptr<TaskExecutor> executor = make_executor(options.executor);
+  const auto note = [](const std::string& text) { print_error("note: {}\n", EncodedLines{text}); };
   std::optional<TerminalProgress> progress("eval");
   const Result<EvaluationResult> evaluation = evaluate({.program = program,
                                                         .data = {.path = options.data},
                                                         .labels = options.labels,
                                                         .against = {.path = options.against},
-                                                        .threads = options.threads,
-                                                        .progress = progress->function()},
+                                                        .executor = *executor,
+                                                        .checkpoint = options.checkpoint,
+                                                        .progress = progress->function(),
+                                                        .note = note},
                                                        *first);
   progress.reset();  // erases its line
   DTR_TRY(evaluation);

@@ -12,6 +12,7 @@
 
 #include "compiler/support/interruption.h"
 #include "compiler/support/text.h"
+#include "tools/execution.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -27,7 +28,8 @@ void report(const CommonOptions& common, const Diagnostic& diagnostic) {
 
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
-#define DTR_VERB(name) verbs.push_back(name##_verb());
+#define DTR_VERB(name) \
+  if (offers_verb(#name)) verbs.push_back(name##_verb());
 #include "tools/verbs.inc"
 #undef DTR_VERB
   return verbs;
@@ -65,8 +67,8 @@ int command(int argc, char** argv, CommonOptions& common) {
       "Deuteron compiles a model for a microcontroller with an eIQ Neutron NPU, runs it "
       "bit-exactly on a simulator, and shows what it "
       "costs.",
-      "deuteron"};
-  app.set_version_flag("--version", "deuteron " DTR_VERSION);
+      kCommandName};
+  app.set_version_flag("--version", std::string(kCommandName) + " " DTR_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
   std::string diagnostics = "text";
@@ -140,14 +142,15 @@ int guarded(int argc, char** argv, CommonOptions& common) {
 
 int main(int argc, char** argv) {
   using namespace dtr::tools;
+  begin_command();
   CommonOptions common;
   const int code = guarded(argc, argv, common);
   // What was printed is known to have arrived only now.
   const bool lost = std::ferror(stdout) != 0;
-  if (std::fflush(stdout) == 0 && !lost) return code;
+  if (std::fflush(stdout) == 0 && !lost) return end_command(code);
   report(common, {.id = dtr::DiagnosticId::kFileNotWritable,
                   .reason = "cannot write the output",
                   .fix = "free some space, or redirect the output",
                   .place = {.file = "standard output"}});
-  return kBadInput;
+  return end_command(kBadInput);
 }

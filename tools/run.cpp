@@ -13,6 +13,7 @@
 #include "compiler/support/text.h"
 #include "host/commands/inference.h"
 #include "host/commands/run_results.h"
+#include "host/commands/sample_runs.h"
 #include "host/firmware/qemu_session.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/report.h"
@@ -29,6 +30,7 @@ struct RunOptions {
   std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 0;                   // 0: all
   uint32_t repeat = 1;
+  unsigned threads = 0;
   std::string profile, debug_buffer;  // .etdump, and the values beside it
   uint32_t profile_events = 65536;    // room in the profile buffer
 };
@@ -52,6 +54,10 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
   add_tensor_files(verb, o.tensor_files);
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")
       ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  verb->add_option("--threads", o.threads,
+                   "Number of threads for samples (0: one for each processor; with --repeat, --on "
+                   "or --profile one thread); results do not depend on it")
       ->capture_default_str();
   verb->add_option("--stats-json", o.stats_json,
                    "Write cycles and time of one inference, memory touched and simulation time as "
@@ -146,9 +152,10 @@ class RunRecording {
     return recording;
   }
 
-  Result<std::vector<Tensor>> run(Session& session, const Samples& samples, size_t sample,
-                                  RunStats& stats) {
-    if (!trace_) return session.run(samples.inputs(sample), &stats);
+  bool records() const { return trace_.has_value(); }
+
+  // Records a run.
+  Result<std::vector<Tensor>> run(const Samples& samples, size_t sample, RunStats& stats) {
     Result<std::vector<Tensor>> outputs = trace_->run(
         samples.inputs(sample), stats, values_ ? &*values_ : nullptr, static_cast<int32_t>(sample));
     if (values_) DTR_TRY(debug_buffer_->write(values_->take_bytes()));
@@ -197,25 +204,41 @@ Result<std::vector<NamedTensor>> read_inputs(const Graph& signature, const std::
       path, [&](std::string_view array) { return Samples::is_input_array(signature, array); });
 }
 
-// The outputs of the first run of each sample. What was recorded is written, also if a run fails.
-Result<std::vector<std::vector<Tensor>>> run_samples(Session& session, const Samples& samples,
-                                                     size_t count, const RunOptions& options,
-                                                     RunRecording& recording, RunStats& stats) {
+// The outputs of the first run of each sample, in one thread. What was recorded is written, also if
+// a run fails.
+Result<std::vector<std::vector<Tensor>>> record_samples(const Samples& samples, size_t count,
+                                                        const RunOptions& options,
+                                                        RunRecording& recording, RunStats& stats,
+                                                        const ProgressFunction& progress) {
   std::vector<std::vector<Tensor>> outputs;
-  TerminalProgress progress("run");
   for (size_t i = 0; i < count; ++i) {
     for (uint32_t repeat = 0; repeat < options.repeat; ++repeat) {
-      Result<std::vector<Tensor>> out = recording.run(session, samples, i, stats);
+      Result<std::vector<Tensor>> out = recording.run(samples, i, stats);
       if (!out) {
         DTR_TRY(recording.write());
         return tl::unexpected(std::move(out.error()));
       }
       if (repeat == 0) outputs.push_back(*std::move(out));
     }
-    progress.update(i + 1, count);
+    progress(i + 1, count);
   }
   DTR_TRY(recording.write());
   return outputs;
+}
+
+Result<SampleRuns> run_and_record(Session& session, const Samples& samples, size_t count,
+                                  const RunOptions& options, RunRecording& recording) {
+  TerminalProgress progress("run");
+  if (recording.records()) {  // a trace is a sequence
+    SampleRuns runs;
+    DTR_ASSIGN(runs.outputs,
+               record_samples(samples, count, options, recording, runs.stats, progress.function()));
+    return runs;
+  }
+  // Runs beside each other disturb their times, and each board of QEMU takes a build.
+  const bool one = options.threads == 0 && (options.repeat > 1 || options.on != "host");
+  const std::unique_ptr<TaskExecutor> executor = make_thread_executor(one ? 1 : options.threads);
+  return run_samples(session, samples, count, options.repeat, *executor, progress.function());
 }
 
 void print_result(const PteFile& pte_file, const RunStats& stats, size_t count,
@@ -242,10 +265,10 @@ Result<void> run_run(const CommonOptions& common, const RunOptions& options) {
        nan_warnings(session->signature(), samples, count, options.input))
     print_error("{}\n",
                 EncodedLines{common.json_diagnostics ? to_json(warning) : to_text(warning)});
-  RunStats stats;
   DTR_ASSIGN(RunRecording recording, RunRecording::start(*session, options));
-  DTR_ASSIGN(auto outputs, run_samples(*session, samples, count, options, recording, stats));
-  if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(outputs)));
+  DTR_ASSIGN(const SampleRuns runs, run_and_record(*session, samples, count, options, recording));
+  const RunStats& stats = runs.stats;
+  if (!options.output.empty()) DTR_TRY(write_outputs(options.output, stacked(runs.outputs)));
   if (!options.stats_json.empty())
     DTR_TRY(write_file(options.stats_json, stats_json(session->pte_file(), stats, count)));
   print_result(session->pte_file(), stats, count, options);

@@ -2,9 +2,12 @@
 #include "host/accuracy/verify.h"
 
 #include <limits>
+#include <optional>
 
 #include "compiler/pipeline/read_model.h"
 #include "compiler/support/output_file.h"
+#include "compiler/support/progress.h"
+#include "tools/execution.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -16,6 +19,7 @@ struct VerifyOptions {
   std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 1;
   double min_sqnr = 10.0;
+  ExecutorOptions executor;
 };
 
 const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
@@ -33,6 +37,7 @@ const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
       ->check(number(-std::numeric_limits<double>::max(), std::numeric_limits<double>::max(), ""))
       ->capture_default_str();
   verb->add_option("--json", o.json, "Write the table as JSON");
+  add_executor(verb, o.executor);
   example(verb,
           "deuteron verify digits.pte --against models/digits_cnn/float.pt2 --data "
           "models/digits_cnn/test.npz");
@@ -47,8 +52,13 @@ Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_ASSIGN(const Module model,
              read_model(options.against, {.sampled = Samples::shapes_of(options.data)}));
   DTR_ASSIGN(const Samples samples, Samples::read(model.forward(), options.data));
-  DTR_ASSIGN(const std::vector<LayerError> layers,
-             verify_layers(*session, model, samples, options.samples));
+  const std::unique_ptr<TaskExecutor> executor = make_executor(options.executor);
+  std::optional<TerminalProgress> progress("verify");
+  const Result<std::vector<LayerError>> verified =
+      verify_layers(*session, model, samples, options.samples, *executor, progress->function());
+  progress.reset();  // erases its line
+  DTR_TRY(verified);
+  const std::vector<LayerError>& layers = *verified;
 
   print("{}", EncodedLines{to_text(layers, options.min_sqnr)});
   if (!options.json.empty())

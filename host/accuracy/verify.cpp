@@ -13,6 +13,7 @@
 #include "compiler/support/encode.h"
 #include "device/pte/debug_map_generated.h"
 #include "host/session/capture.h"
+#include "host/tasks/packing.h"
 
 namespace dtr {
 namespace {
@@ -36,11 +37,96 @@ std::string shown_name(const Module& model, uint32_t source, const pte::DebugTen
   return name.empty() ? model.sources[source].name : name;
 }
 
+// The difference of one operator's results over samples. `source` is the operator's index. A result
+// of a task is one of them for each operator.
 struct Sum {
+  uint64_t source = 0;
   Sqnr sqnr;
   int64_t elements = 0, differing = 0;
   double max_error = 0;
-  bool seen = false;
+
+  void add(const Sum& other) {
+    sqnr.add(other.sqnr);
+    elements += other.elements;
+    differing += other.differing;
+    max_error = std::max(max_error, other.max_error);
+  }
+};
+
+// Which value of the model is the result of each source operator, and the operator of each value.
+struct Compared {
+  std::map<ValueId, uint32_t> source_of;
+  std::map<uint32_t, ValueId> value_of;
+};
+
+Compared compared_values(const Graph& graph) {
+  Compared compared;
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    if (op.def == &ops::kDequantize) continue;  // the same values once more
+    if (!op.origin.sources.empty() && op.results.size() == 1)
+      compared.source_of[op.results[0]] = op.origin.sources.back();
+  }
+  // Several ops may belong to one operator: the last is its result.
+  for (const OpId id : graph.ops())
+    if (const auto at = compared.source_of.find(graph.op(id).results.front());
+        at != compared.source_of.end())
+      compared.value_of[at->second] = at->first;
+  return compared;
+}
+
+class VerifyWorker final : public TaskWorker {
+ public:
+  VerifyWorker(SharedProgram::Lease session, const Graph& graph, const Samples& samples,
+               const Compared& compared, Executor& executor)
+      : session_(std::move(session)),
+        graph_(graph),
+        samples_(samples),
+        compared_(compared),
+        executor_(executor),
+        capture_(*session_->pte_file().debug_map()) {}
+
+  Result<std::vector<std::byte>> run(size_t task) override {
+    RunHooks hooks;
+    capture_.watch(hooks);
+    DTR_TRY(session_->run(samples_.inputs(task), nullptr, hooks));
+    std::map<uint32_t, Sum> sums;
+    DTR_TRY(executor_.run(samples_.inputs(task), [&](ValueId value, const TensorView& tensor) {
+      const auto at = compared_.source_of.find(value);
+      if (at == compared_.source_of.end() || compared_.value_of.at(at->second) != value) return;
+      const std::optional<Tensor> actual = capture_.real(at->second);
+      if (!is_real(graph_.type(value)) || !actual || actual->elements() != tensor.elements())
+        return;
+      sums[at->second] = difference(at->second, real_values(tensor, graph_.type(value)), *actual);
+    }));
+    Packer packer;
+    for (const auto& [source, sum] : sums) packer.add(sum);
+    return packer.take();
+  }
+
+ private:
+  Sum difference(uint32_t source, const Tensor& wished, const Tensor& actual) const {
+    const Tensor same_shape = Tensor::copy_of(DType::kFloat32, wished.shape(), actual.bytes());
+    Sum sum{.source = source};
+    sum.sqnr.add(wished.view(), same_shape.view());
+    sum.max_error = compare(wished.view(), same_shape.view()).max_absolute;
+    const pte::DebugTensor& described = *capture_.described(source);
+    const float half_step = described.scales() != nullptr && described.scales()->size() == 1
+                                ? described.scales()->Get(0) / 2
+                                : 0.0F;
+    const auto expected = wished.values<float>(), got = same_shape.values<float>();
+    sum.elements = actual.elements();
+    for (size_t i = 0; i < got.size(); ++i)
+      sum.differing += std::abs(got[i] - expected[i]) > half_step ? 1 : 0;
+    return sum;
+  }
+
+  SharedProgram::Lease session_;
+  const Graph& graph_;
+  const Samples& samples_;
+  const Compared& compared_;
+  Executor& executor_;  // of all workers
+  Capture capture_;
 };
 
 // Floats have no quantization step, and next to none of them is equal in int8 and in float.
@@ -49,7 +135,9 @@ bool has_steps(const LayerError& layer) { return layer.fused || layer.dtype == "
 }  // namespace
 
 Result<std::vector<LayerError>> verify_layers(Session& session, const Module& model,
-                                              const Samples& samples, size_t count) {
+                                              const Samples& samples, size_t count,
+                                              TaskExecutor& executor,
+                                              const ProgressFunction& progress) {
   const Graph& graph = model.forward();
   const pte::DebugMap* map = session.pte_file().debug_map();
   if (map == nullptr)
@@ -66,56 +154,31 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Module& mo
     return fail(DiagnosticId::kVerifyMismatch,
                 "the program was compiled from another model: their operators differ",
                 "give the model that the program was compiled from", {.file = model.file});
-  // The value of the model that each source operator makes.
-  std::map<ValueId, uint32_t> source_of;
-  for (const OpId id : graph.ops()) {
-    const Op& op = graph.op(id);
-    if (op.def == &ops::kDequantize) continue;  // the same values once more
-    if (!op.origin.sources.empty() && op.results.size() == 1)
-      source_of[op.results[0]] = op.origin.sources.back();
-  }
-  std::map<uint32_t, ValueId>
-      value_of;  // several ops may stand for one operator: the last is its result
-  for (const OpId id : graph.ops())
-    if (const auto at = source_of.find(graph.op(id).results.front()); at != source_of.end())
-      value_of[at->second] = at->first;
-
-  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(model, graph));
-  Capture capture(*map);
+  const Compared compared = compared_values(graph);
+  DTR_ASSIGN(const std::unique_ptr<Executor> float_model, make_model_executor(model, graph));
+  SharedProgram program(session);
+  const TaskJob job{.count = std::min(count, samples.size()),
+                    .is_stream = session.has_states() || graph.state_count() > 0,
+                    .open = [&]() -> Result<std::unique_ptr<TaskWorker>> {
+                      DTR_ASSIGN(SharedProgram::Lease lease, program.open());
+                      return std::make_unique<VerifyWorker>(std::move(lease), graph, samples,
+                                                            compared, *float_model);
+                    }};
   std::map<uint32_t, Sum> sums;
-  for (size_t sample = 0; sample < std::min(count, samples.size()); ++sample) {
-    RunHooks hooks;
-    capture.watch(hooks);
-    const Result<std::vector<Tensor>> outputs = session.run(samples.inputs(sample), nullptr, hooks);
-    if (!outputs) return tl::unexpected(outputs.error());
-    const auto observe = [&](ValueId value, const TensorView& tensor) {
-      const auto at = source_of.find(value);
-      if (at == source_of.end() || value_of.at(at->second) != value) return;
-      const std::optional<Tensor> actual = capture.real(at->second);
-      if (!is_real(graph.type(value)) || !actual || actual->elements() != tensor.elements()) return;
-      const Tensor wished = real_values(tensor, graph.type(value));
-      const Tensor same_shape = Tensor::copy_of(DType::kFloat32, tensor.shape, actual->bytes());
-      Sum& sum = sums[at->second];
-      sum.seen = true;
-      sum.sqnr.add(wished.view(), same_shape.view());
-      sum.max_error =
-          std::max(sum.max_error, compare(wished.view(), same_shape.view()).max_absolute);
-      const pte::DebugTensor& described = *capture.described(at->second);
-      const float half_step = described.scales() != nullptr && described.scales()->size() == 1
-                                  ? described.scales()->Get(0) / 2
-                                  : 0.0F;
-      const auto expected = wished.values<float>(), got = same_shape.values<float>();
-      sum.elements += actual->elements();
-      for (size_t i = 0; i < got.size(); ++i)
-        sum.differing += std::abs(got[i] - expected[i]) > half_step ? 1 : 0;
-    };
-    const Result<std::vector<Tensor>> ideal = executor->run(samples.inputs(sample), observe);
-    if (!ideal) return tl::unexpected(ideal.error());
-  }
+  const TakeResult take = [&](size_t, std::span<const std::byte> result) -> Result<void> {
+    Unpacker unpacker(result);
+    for (Sum sum; !unpacker.at_end();) {
+      DTR_CHECK(unpacker.take(sum));
+      sums[static_cast<uint32_t>(sum.source)].add(sum);
+    }
+    return {};
+  };
+  DTR_TRY(executor.run(job, take, progress));
 
+  const Capture capture(*map);
   std::vector<LayerError> layers;
   for (uint32_t i = 0; i < model.sources.size(); ++i) {
-    if (!value_of.contains(i)) continue;
+    if (!compared.value_of.contains(i)) continue;
     const SourceOp& source = model.sources[i];
     const pte::DebugTensor* described = capture.described(i);
     LayerError layer{.name = shown_name(model, i, described),
@@ -123,7 +186,7 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Module& mo
                      .module_path = source.module_path,
                      .source_line = source.source_line};
     const auto sum = sums.find(i);
-    if (sum == sums.end() || !sum->second.seen) {
+    if (sum == sums.end()) {
       layer.fused = true;
     } else {
       layer.where = described->in_delegate() ? "npu" : "program";

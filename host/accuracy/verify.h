@@ -9,6 +9,7 @@
 #include "host/accuracy/compare.h"
 #include "host/profiler/trace.h"
 #include "host/session/session.h"
+#include "host/tasks/tasks.h"
 
 namespace dtr {
 
@@ -27,10 +28,12 @@ struct LayerError {
 };
 
 // A row for each operator of the model whose result is in the program or was fused, in the model's
-// order. Errors: kNoDebugMap, kVerifyMismatch (the program was not compiled from this model), and
-// those of running.
+// order. `executor` runs the samples; `session` is the first of its workers. Errors: kNoDebugMap,
+// kVerifyMismatch (the program was not compiled from this model), and those of running.
 Result<std::vector<LayerError>> verify_layers(Session& session, const Module& model,
-                                              const Samples& samples, size_t count);
+                                              const Samples& samples, size_t count,
+                                              TaskExecutor& executor,
+                                              const ProgressFunction& progress = {});
 
 // The first layer below `least_decibels`; null: none.
 const LayerError* first_bad(const std::vector<LayerError>& layers, double least_decibels);

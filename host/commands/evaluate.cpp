@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
+#include <mutex>
 #include <optional>
 
 #include "compiler/executors/onednn_executor.h"
-#include "compiler/support/thread_pool.h"
+#include "compiler/support/file_contents.h"
+#include "device/numerics/crc32.h"
+#include "device/pte/program_generated.h"
 #include "host/accuracy/labels.h"
 #include "host/commands/run_results.h"
+#include "host/tasks/packing.h"
+#include "host/tasks/tasks.h"
 
 namespace dtr {
 namespace {
@@ -26,35 +29,6 @@ bool has_nan(std::span<const float> values) {
   return std::ranges::any_of(values, [](float value) { return std::isnan(value); });
 }
 
-// The float model's outputs for every sample, one after the other.
-struct Expected {
-  const Tensor* stored = nullptr;  // float_output of the data
-  std::vector<Tensor> computed;    // by --against
-  bool any() const { return stored != nullptr || !computed.empty(); }
-  std::span<const float> of(size_t sample, size_t elements) const {
-    return computed.empty() ? stored->values<float>().subspan(sample * elements, elements)
-                            : computed[sample].values<float>();
-  }
-};
-
-Result<std::vector<Tensor>> run_float_model(const Module& module,
-                                            std::span<const NamedTensor> arrays,
-                                            const EvaluateOptions& options) {
-  DTR_ASSIGN(const Samples samples, Samples::bind(module.forward(), arrays, options.data.path));
-  DTR_ASSIGN(const std::unique_ptr<Executor> executor,
-             make_model_executor(module, module.forward()));
-  std::vector<Result<std::vector<Tensor>>> results(samples.size());
-  const unsigned threads = module.forward().state_count() > 0 ? 1 : options.threads;
-  parallel_for(samples.size(), threads,
-               [&](size_t i) { results[i] = executor->run(samples.inputs(i)); });
-  std::vector<Tensor> outputs;
-  for (Result<std::vector<Tensor>>& result : results) {
-    DTR_TRY(result);
-    outputs.push_back(std::move(result->front()));
-  }
-  return outputs;
-}
-
 Result<std::vector<int64_t>> read_labels(std::span<const NamedTensor> arrays, size_t samples,
                                          const EvaluateOptions& options) {
   if (const Tensor* array = find_array(arrays, options.labels))
@@ -65,91 +39,183 @@ Result<std::vector<int64_t>> read_labels(std::span<const NamedTensor> arrays, si
               "name the array of class numbers with --labels", {.file = options.data.path});
 }
 
-// `model` is that of --against; null: the data have the float model's outputs.
-Result<Expected> read_expected(const Module* model, std::span<const NamedTensor> arrays,
-                               const EvaluateOptions& options) {
-  Expected expected;
-  if (model != nullptr) {
-    DTR_ASSIGN(expected.computed, run_float_model(*model, arrays, options));
-  } else {
-    expected.stored = find_array(arrays, "float_output");
-    if (expected.stored == nullptr) expected.stored = find_array(arrays, "float_output_0");
-  }
-  return expected;
-}
+// What one sample adds to the score, and what its run costs. A result of a task: without padding,
+// so that its bytes depend on the values alone.
+struct SampleScore {
+  uint8_t has_class = 0, right = 0, float_nan = 0, float_right = 0, agrees = 0;
+  uint8_t unused[7] = {};
+  uint32_t npu_calls = 0;
+  Sqnr sqnr;
+  uint64_t total_cycles = 0;
+};
 
-// Whether the samples are a stream, each of which depends on those before it.
-Result<bool> has_states(const EvaluateOptions& options) {
-  DTR_ASSIGN(const std::unique_ptr<Session> session, options.program.open());
-  return session->has_states();
-}
+// What the outputs are compared with. All threads read it.
+struct Judge {
+  const Samples& samples;
+  const std::vector<int64_t>& labels;  // empty: none
+  const Tensor* stored = nullptr;      // float_output of the data
+  const Module* against = nullptr;
+  const Samples* against_samples = nullptr;
+  bool has_expected() const { return stored != nullptr || against != nullptr; }
+};
 
-// The first output of each sample, in as many runs as there are threads, each with a session of its
-// own. `stats` of one sample.
-Result<std::vector<Tensor>> run_samples(const Samples& samples, const EvaluateOptions& options,
-                                        RunStats& stats) {
-  DTR_ASSIGN(const bool is_stream, has_states(options));
-  const unsigned threads = options.threads == 0 ? default_threads() : options.threads;
-  const size_t chunks = is_stream ? 1 : std::min<size_t>(threads, samples.size());
-  std::vector<Result<std::vector<Tensor>>> results(samples.size());
-  std::vector<Result<void>> failures(chunks);
-  std::atomic<size_t> done{0};
-  parallel_for(chunks, threads, [&](size_t chunk) {
-    Result<std::unique_ptr<Session>> session = options.program.open();
-    if (!session) {
-      failures[chunk] = tl::unexpected(session.error());
-      return;
+class EvaluationWorker final : public TaskWorker {
+ public:
+  // `float_model`: null without --against; other workers run it too.
+  EvaluationWorker(SharedProgram::Lease session, const Judge& judge, Executor* float_model)
+      : session_(std::move(session)), judge_(judge), float_model_(float_model) {}
+
+  Result<std::vector<std::byte>> run(size_t task) override {
+    std::optional<Tensor> computed;
+    if (float_model_ != nullptr) {
+      DTR_ASSIGN(std::vector<Tensor> outputs,
+                 float_model_->run(judge_.against_samples->inputs(task)));
+      computed = std::move(outputs.front());
     }
-    for (size_t i = chunk; i < samples.size(); i += chunks) {
-      results[i] = (*session)->run(samples.inputs(i), i == 0 ? &stats : nullptr);
-      if (options.progress) options.progress(++done, samples.size());
-    }
-  });
-  for (Result<void>& failure : failures) DTR_TRY(failure);
-  for (const Result<std::vector<Tensor>>& result : results) DTR_TRY(result);
-  std::vector<Tensor> outputs;
-  for (Result<std::vector<Tensor>>& result : results) {
-    if (result->empty())
-      return fail(DiagnosticId::kDataShape, "the program has no output",
-                  "give a program that classifies", {.file = options.program.path});
-    outputs.push_back(std::move(result->front()));
+    RunStats stats;
+    // The cost is the same for every sample.
+    DTR_ASSIGN(const std::vector<Tensor> outputs,
+               session_->run(judge_.samples.inputs(task), task == 0 ? &stats : nullptr));
+    const Tensor& output = outputs.front();
+    const auto elements = static_cast<size_t>(output.elements());
+    const std::span<const float> expected =
+        computed ? computed->values<float>()
+        : judge_.stored != nullptr
+            ? judge_.stored->values<float>().subspan(task * elements, elements)
+            : std::span<const float>();
+    Packer packer;
+    packer.add(score(task, output, expected, stats));
+    return packer.take();
   }
-  return outputs;
+
+ private:
+  SampleScore score(size_t sample, const Tensor& output, std::span<const float> expected,
+                    const RunStats& stats) const {
+    const auto is_label = [&](std::span<const float> values) {
+      return !judge_.labels.empty() &&
+             static_cast<int64_t>(argmax(values)) == judge_.labels[sample];
+    };
+    SampleScore score;
+    score.total_cycles = stats.total_cycles;
+    score.npu_calls = stats.npu_calls;
+    const auto actual = output.values<float>();
+    score.has_class = !has_nan(actual);
+    score.right = score.has_class != 0 && is_label(actual);
+    if (!judge_.has_expected()) return score;
+    score.float_nan = has_nan(expected);
+    score.float_right = is_label(expected);
+    score.agrees = score.has_class != 0 && argmax(expected) == argmax(actual);
+    const Tensor wanted = Tensor::copy_of(DType::kFloat32, output.shape(), std::as_bytes(expected));
+    score.sqnr.add(wanted.view(), output.view());
+    return score;
+  }
+
+  SharedProgram::Lease session_;
+  const Judge& judge_;
+  Executor* float_model_;
+};
+
+void add(const SampleScore& sample, Score& score) {
+  if (sample.float_nan != 0 && score.nan_samples++ == 0) score.first_nan = score.samples;
+  ++score.samples;
+  score.without_class += sample.has_class == 0 ? 1 : 0;
+  score.program_right += sample.right;
+  score.float_right += sample.float_right;
+  score.agree += sample.agrees;
+  score.sqnr.add(sample.sqnr);
 }
 
-Result<void> check_output(const Tensor& output, size_t samples, const Expected& expected,
+Result<void> check_output(const Session& session, const Judge& judge,
                           const EvaluateOptions& options) {
-  if (output.dtype() != DType::kFloat32)
+  if (io_names(*session.pte_file().file().program().execution_plan()->Get(0), true).empty())
+    return fail(DiagnosticId::kDataShape, "the program has no output",
+                "give a program that classifies", {.file = options.program.path});
+  const Type type = session.output_type(0);
+  if (!judge.labels.empty())
+    DTR_TRY(check_labels(judge.labels, static_cast<size_t>(type.elements()),
+                         {.file = options.data.path, .node = options.labels}));
+  if (type.dtype != DType::kFloat32)
     return fail(DiagnosticId::kDataDtype,
                 "the program gives int8 outputs, which have no scale outside of it",
                 "compile with --io float to evaluate", {.file = options.program.path});
-  const auto needed = static_cast<int64_t>(samples) * output.elements();
-  if (expected.stored == nullptr || expected.stored->elements() == needed) return {};
+  const auto needed = static_cast<int64_t>(judge.samples.size()) * type.elements();
+  if (judge.stored == nullptr || judge.stored->elements() == needed) return {};
   return fail(DiagnosticId::kDataShape,
               fmt::format("float_output has {} elements, {} outputs of {} are needed",
-                          expected.stored->elements(), samples, output.elements()),
+                          judge.stored->elements(), judge.samples.size(), type.elements()),
               "store the outputs of all samples", {.file = options.data.path});
 }
 
-Score score_of(const std::vector<Tensor>& outputs, const std::vector<int64_t>& labels,
-               const Expected& expected) {
-  Score score;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto actual = outputs[i].values<float>();
-    ++score.samples;
-    const bool has_class = !has_nan(actual);
-    if (!has_class) ++score.without_class;
-    if (has_class && !labels.empty() && static_cast<int64_t>(argmax(actual)) == labels[i])
-      ++score.program_right;
-    if (!expected.any()) continue;
-    const auto ideal = expected.of(i, actual.size());
-    if (has_nan(ideal) && score.nan_samples++ == 0) score.first_nan = i;
-    if (!labels.empty() && static_cast<int64_t>(argmax(ideal)) == labels[i]) ++score.float_right;
-    if (has_class && argmax(ideal) == argmax(actual)) ++score.agree;
-    const Tensor wanted =
-        Tensor::copy_of(DType::kFloat32, outputs[i].shape(), std::as_bytes(ideal));
-    score.sqnr.add(wanted.view(), outputs[i].view());
+// Equal for evaluations whose results are equal: of all that they read, and of the form of a
+// result.
+Result<uint64_t> identity_of(const Session& session, std::span<const NamedTensor> arrays,
+                             const EvaluateOptions& options) {
+  const auto with_text = [](std::string_view text, uint32_t crc) {
+    return crc32(std::as_bytes(std::span(text)), crc);
+  };
+  uint32_t of_program =
+      with_text(fmt::format("{} {} {}", DTR_VERSION, sizeof(SampleScore), options.labels), 0);
+  of_program = crc32(session.pte_file().bytes(), of_program);
+  for (const PtdFile& file : session.tensor_files()) of_program = crc32(file.bytes(), of_program);
+  if (!options.against.bytes.empty()) {
+    of_program = crc32(options.against.bytes, of_program);
+  } else if (options.against.given()) {
+    DTR_ASSIGN(const FileContents model, FileContents::read(options.against.path));
+    of_program = crc32(model.bytes(), of_program);
   }
+  uint32_t of_data = 0;
+  for (const NamedTensor& array : arrays) {
+    if (array.tensor.bytes().data() == nullptr) continue;  // no input: it was not read
+    of_data = with_text(fmt::format("{} {} {}", array.name, name(array.tensor.dtype()),
+                                    to_string(array.tensor.shape())),
+                        of_data);
+    of_data = crc32(array.tensor.bytes(), of_data);
+  }
+  return uint64_t{of_program} << 32 | of_data;
+}
+
+// The score of all samples. `stats`: the NPU's cycles in one inference.
+Result<Score> score_samples(Session& first, const Judge& judge, std::span<const NamedTensor> arrays,
+                            const EvaluateOptions& options, RunStats& stats) {
+  SharedProgram program(first);
+  std::once_flag made;
+  std::optional<Result<std::unique_ptr<Executor>>> float_model;
+  TaskJob job{.count = judge.samples.size(), .is_stream = first.has_states()};
+  if (judge.against != nullptr && judge.against->forward().state_count() > 0) job.is_stream = true;
+  job.open = [&]() -> Result<std::unique_ptr<TaskWorker>> {
+    DTR_ASSIGN(SharedProgram::Lease session, program.open());
+    if (judge.against == nullptr)
+      return std::make_unique<EvaluationWorker>(std::move(session), judge, nullptr);
+    // All threads of a process share it. It is made here because libraries behind it may start
+    // threads, which a child process does not inherit.
+    std::call_once(
+        made, [&] { float_model = make_model_executor(*judge.against, judge.against->forward()); });
+    if (!*float_model) return tl::unexpected(float_model->error());
+    return std::make_unique<EvaluationWorker>(std::move(session), judge, (*float_model)->get());
+  };
+  Score score;
+  const TakeResult take = [&](size_t task, std::span<const std::byte> result) -> Result<void> {
+    SampleScore sample;
+    Unpacker unpacker(result);
+    if (!unpacker.take(sample) || !unpacker.at_end())  // of a checkpoint that somebody wrote
+      return fail(DiagnosticId::kRunFailed, fmt::format("the result of sample {} is damaged", task),
+                  "evaluate without it", {.file = options.checkpoint.path});
+    if (task == 0) {
+      stats.total_cycles = sample.total_cycles;
+      stats.npu_calls = sample.npu_calls;
+    }
+    add(sample, score);
+    return {};
+  };
+  if (options.checkpoint.path.empty() || !options.executor.is_coordinator()) {
+    DTR_TRY(options.executor.run(job, take, options.progress));
+    return score;
+  }
+  CheckpointOptions checkpoint = options.checkpoint;
+  DTR_ASSIGN(checkpoint.identity, identity_of(first, arrays, options));
+  const std::unique_ptr<TaskExecutor> executor =
+      with_checkpoint(options.executor, std::move(checkpoint), options.note);
+  DTR_TRY(executor->run(job, take, options.progress));
   return score;
 }
 
@@ -168,7 +234,7 @@ double share(const EvaluationResult& evaluation, size_t count) {
 
 }  // namespace
 
-Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session& first) {
+Result<EvaluationResult> evaluate(const EvaluateOptions& options, Session& first) {
   std::optional<Module> model;
   if (options.against.given()) {
     DTR_ASSIGN(model, options.against.read(options.data.sizes()));
@@ -187,23 +253,29 @@ Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session&
       options.data.in_memory() ? options.data.arrays : std::span<const NamedTensor>(read);
   DTR_ASSIGN(const Samples samples, Samples::bind(first.signature(), arrays, options.data.path));
   DTR_ASSIGN(const std::vector<int64_t> labels, read_labels(arrays, samples.size(), options));
-  DTR_ASSIGN(const Expected expected, read_expected(model ? &*model : nullptr, arrays, options));
-  if (labels.empty() && !expected.any())
+  Judge judge{.samples = samples, .labels = labels};
+  std::optional<Samples> against_samples;
+  if (model) {
+    DTR_ASSIGN(against_samples, Samples::bind(model->forward(), arrays, options.data.path));
+    judge.against = &*model;
+    judge.against_samples = &*against_samples;
+  } else {
+    judge.stored = find_array(arrays, "float_output");
+    if (judge.stored == nullptr) judge.stored = find_array(arrays, "float_output_0");
+  }
+  if (labels.empty() && !judge.has_expected())
     return fail(DiagnosticId::kDataMissingArray,
                 "the data have neither labels nor outputs of the float model: there is nothing to "
                 "compare with",
                 "add an array `label` or `float_output`, or give the model with --against",
                 {.file = options.data.path});
+  DTR_TRY(check_output(first, judge, options));
   RunStats stats;
-  DTR_ASSIGN(const std::vector<Tensor> outputs, run_samples(samples, options, stats));
-  const auto classes = static_cast<size_t>(outputs.front().elements());
-  if (!labels.empty())
-    DTR_TRY(check_labels(labels, classes, {.file = options.data.path, .node = options.labels}));
-  DTR_TRY(check_output(outputs.front(), samples.size(), expected, options));
+  DTR_ASSIGN(const Score score, score_samples(first, judge, arrays, options, stats));
   EvaluationResult evaluation{
-      .score = score_of(outputs, labels, expected),
+      .score = score,
       .has_labels = !labels.empty(),
-      .has_expected = expected.any(),
+      .has_expected = judge.has_expected(),
       .is_int8 = computes_in_int8(first.pte_file()),
       .inference = inference_of(first.pte_file(), stats),
       .warnings = nan_warnings(first.signature(), samples, samples.size(), options.data.path)};

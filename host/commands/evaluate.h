@@ -2,22 +2,26 @@
 // the float model.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "compiler/support/progress.h"
 #include "host/accuracy/compare.h"
 #include "host/commands/inference.h"
 #include "host/commands/inputs.h"
+#include "host/tasks/checkpoint.h"
 
 namespace dtr {
 
 struct EvaluateOptions {
   ProgramInput program;
   DataInput data;
-  std::string labels = "label";  // array of class numbers
-  ModelInput against = {};       // float model to run on the same data
-  unsigned threads = 0;
+  std::string labels = "label";       // array of class numbers
+  ModelInput against = {};            // float model to run on the same data
+  TaskExecutor& executor;             // runs the samples
+  CheckpointOptions checkpoint = {};  // `identity` is computed
   ProgressFunction progress = {};
+  std::function<void(const std::string&)> note = {};  // receives sentences about the checkpoint
 };
 
 struct Score {
@@ -35,10 +39,10 @@ struct EvaluationResult {
   std::vector<Diagnostic> warnings = {};  // of NaN among the inputs
 };
 
-// `first`: a session of the program. Errors: those of reading, binding and running;
-// kDataMissingArray (no labels and no outputs of the float model), kDataShape, kDataDtype,
-// kDataNotFinite.
-Result<EvaluationResult> evaluate(const EvaluateOptions& options, const Session& first);
+// `first`: a session of the program; other workers open others beside it. Errors: those of reading,
+// binding and running; kDataMissingArray (no labels and no outputs of the float model), kDataShape,
+// kDataDtype, kDataNotFinite.
+Result<EvaluationResult> evaluate(const EvaluateOptions& options, Session& first);
 
 std::string to_text(const EvaluationResult& evaluation);
 std::string to_json(const EvaluationResult& evaluation);

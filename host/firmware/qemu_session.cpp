@@ -56,6 +56,7 @@ class QemuSession final : public Session {
   }
 
   Result<void> build(uint32_t profile_events) {
+    profile_events_ = profile_events;
     const FirmwareInput program{&pte_file(),
                                 std::filesystem::path(pte_file().path()).stem().string()};
     DTR_ASSIGN(const std::vector<FirmwareFile> files,
@@ -77,6 +78,15 @@ class QemuSession final : public Session {
                       result.output);
     }
     return {};
+  }
+
+  // Builds the firmware once more.
+  Result<std::unique_ptr<Session>> open_another() const override {
+    DTR_ASSIGN(std::unique_ptr<Session> host, host_->open_another());
+    DTR_ASSIGN(TemporaryFolder folder, TemporaryFolder::create_for_build());
+    auto session = std::make_unique<QemuSession>(std::move(host), board_, std::move(folder));
+    DTR_TRY(session->build(profile_events_));
+    return session;
   }
 
   const Graph& signature() const override { return host_->signature(); }
@@ -221,6 +231,7 @@ class QemuSession final : public Session {
   std::unique_ptr<Session> host_;  // for the signature and the files
   const Board& board_;
   TemporaryFolder folder_;
+  uint32_t profile_events_ = kNoProfile;
   std::vector<Type> outputs_;
   std::vector<std::byte> stream_;  // inputs of the runs since the last reset
   size_t runs_ = 0;                // of them

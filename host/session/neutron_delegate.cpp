@@ -6,6 +6,7 @@
 
 #include "compiler/ir/reorder.h"
 #include "compiler/program/scalar_types.h"
+#include "compiler/support/cancellation.h"
 #include "device/pte/program_generated.h"
 
 namespace dtr {
@@ -165,6 +166,8 @@ Result<std::vector<Tensor>> NeutronDelegate::run_session(Session& session,
       numbered.command = kernels++;
       on_event_(event_context_, numbered);
     };
+  // The session of the whole program ends a cancelled run: nothing throws through the runtime.
+  const CancellationScope no_cancellation(nullptr);
   Result<std::vector<Tensor>> outputs = session.run(views, &stats, hooks);
   report_.total_cycles += stats.total_cycles;
   report_.busy_cycles += stats.busy_cycles;

@@ -57,30 +57,42 @@ std::string_view missing_kind(pte::Error what) {
   return what == pte::Error::kMissingDelegate ? "delegate" : "kernel";
 }
 
+// What the sessions of one program share.
+struct ProgramFiles {
+  PteFile pte_file;
+  std::vector<PtdFile> tensor_files;
+  const TargetDescription* target;  // null: nothing in the program depends on a machine
+  const simulator::KernelSet& kernel_set;
+  // The program is that of a payload of NeutronBackend, and may have none itself.
+  bool in_payload;
+};
+
 class HostSession final : public Session {
  public:
-  // `target`: what the program was compiled for; null: nothing in it depends on a machine.
-  HostSession(PteFile pte_file, const TargetDescription* target,
-              const simulator::KernelSet& kernel_set, std::vector<PtdFile> tensor_files)
-      : pte_file_(std::move(pte_file)),
-        target_(target),
-        tensor_files_(std::move(tensor_files)),
-        simulator_(npu_of(target), kernel_set),
+  explicit HostSession(std::unique_ptr<const ProgramFiles> files) : HostSession(*files) {
+    owned_ = std::move(files);
+  }
+  // The files must outlive the session.
+  explicit HostSession(const ProgramFiles& files)
+      : files_(files),
+        pte_file_(files.pte_file),
+        target_(files.target),
+        tensor_files_(files.tensor_files),
+        simulator_(npu_of(files.target), files.kernel_set),
         neutron_(pte_file_.path(), context_.report, &HostSession::on_event, this) {
     for (const PtdFile& file : tensor_files_) opened_.push_back(file.file());
   }
 
-  // `in_payload`: the program is that of a payload, and may have no payloads with programs itself.
-  Result<void> start(bool in_payload) {
+  Result<void> start() {
     context_.driver = simulator_.driver();
     context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
-    if (!in_payload) delegates_[0] = neutron_.programs_or(delegates_[0]);
+    if (!files_.in_payload) delegates_[0] = neutron_.programs_or(delegates_[0]);
     delegates_[1] = neutron_.entry();
     runtime::Profiler starts(starts_, {[](void*) { return nanoseconds(); }});
     const size_t load = starts.start(npu::ProfileEvent::kLoad);
-    DTR_TRY(load_program(pte_file_, std::span(delegates_).first(in_payload ? 1 : 2), opened_,
+    DTR_TRY(load_program(pte_file_, std::span(delegates_).first(files_.in_payload ? 1 : 2), opened_,
                          &program_));
     starts.stop(load);
     const std::string_view method = program_.method_name(0);
@@ -98,6 +110,12 @@ class HostSession final : public Session {
     DTR_TRY(check(method_.prepare(program_, method, state_.span(), memories_)));
     starts.stop(init);
     return describe();
+  }
+
+  Result<std::unique_ptr<Session>> open_another() const override {
+    auto session = std::make_unique<HostSession>(files_);
+    DTR_TRY(session->start());
+    return session;
   }
 
   const Graph& signature() const override { return signature_; }
@@ -121,6 +139,7 @@ class HostSession final : public Session {
     const auto start = std::chrono::steady_clock::now();
     const pte::Status status = method_.run(&observer);
     if (hooks.recording != nullptr) finish_recording(*hooks.recording, status);
+    check_cancelled();  // `before` ends the run then
     DTR_TRY(check(status));
     const std::chrono::duration<double, std::milli> taken =
         std::chrono::steady_clock::now() - start;
@@ -260,7 +279,8 @@ class HostSession final : public Session {
     auto* self = static_cast<HostSession*>(context);
     self->instruction_ = instruction;
     if (self->profiler_) self->profiler_->observer().before(&*self->profiler_, method, instruction);
-    return true;
+    const Cancellation* const cancellation = Cancellation::current();
+    return cancellation == nullptr || !cancellation->cancelled();
   }
 
   static void after(void* context, const runtime::Method& method, uint32_t instruction) {
@@ -292,9 +312,11 @@ class HostSession final : public Session {
       self->hooks_->after_event(self->instruction_, event, self->arenas_.front().span());
   }
 
-  PteFile pte_file_;
+  std::unique_ptr<const ProgramFiles> owned_;  // null: another session owns the files
+  const ProgramFiles& files_;
+  const PteFile& pte_file_;
   const TargetDescription* target_;
-  std::vector<PtdFile> tensor_files_;
+  const std::vector<PtdFile>& tensor_files_;
   std::vector<pte::TensorFile> opened_;
   simulator::HostSimulator simulator_;
   runtime::DeuteronContext context_;
@@ -326,13 +348,24 @@ Result<std::unique_ptr<Session>> start(PteFile pte_file, const simulator::Kernel
                                        std::vector<PtdFile> tensor_files = {},
                                        bool in_payload = false) {
   DTR_ASSIGN(const TargetDescription* target, target_of(pte_file));
-  auto session = std::make_unique<HostSession>(std::move(pte_file), target, kernel_set,
-                                               std::move(tensor_files));
-  DTR_TRY(session->start(in_payload));
+  auto session = std::make_unique<HostSession>(std::make_unique<const ProgramFiles>(
+      ProgramFiles{std::move(pte_file), std::move(tensor_files), target, kernel_set, in_payload}));
+  DTR_TRY(session->start());
   return session;
 }
 
 }  // namespace
+
+Result<SharedProgram::Lease> SharedProgram::open() {
+  Lease lease;
+  if (!taken_.exchange(true)) {
+    lease.session_ = &first_;
+    return lease;
+  }
+  DTR_ASSIGN(lease.owned_, first_.open_another());
+  lease.session_ = lease.owned_.get();
+  return lease;
+}
 
 Result<void> check_input(const Session& session, size_t index, const TensorView& input) {
   const Type& type = session.signature().type(session.signature().inputs()[index]);

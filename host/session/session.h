@@ -2,6 +2,7 @@
 // outputs are tensors in logical order.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -72,6 +73,10 @@ class Session {
       std::span<const std::byte> tensor_file = {});
   virtual ~Session() = default;
 
+  // Opens another session on the same program, with states and memory of its own, to run beside
+  // this one. It refers to this session's file, so that this session must outlive it. Its memory is
+  // what the program plans and the prepared delegates take. Errors: as open.
+  virtual Result<std::unique_ptr<Session>> open_another() const = 0;
   // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.
   virtual const Graph& signature() const = 0;
   // The type of an output, with the layout that it has in the program's memory.
@@ -88,6 +93,31 @@ class Session {
   virtual bool has_states() const = 0;
   // Sets the states to their initial values, as they are before the first run: a new stream begins.
   virtual void reset() = 0;
+};
+
+// The sessions of workers that run beside each other: the first gets the given session, each other
+// one a session of its own.
+class SharedProgram {
+ public:
+  // `first` must outlive the workers.
+  explicit SharedProgram(Session& first) : first_(first) {}
+
+  class Lease {
+   public:
+    Session* operator->() const { return session_; }
+    Session& operator*() const { return *session_; }
+
+   private:
+    friend class SharedProgram;
+    std::unique_ptr<Session> owned_;
+    Session* session_ = nullptr;
+  };
+  // From any thread. Errors: those of open_another.
+  Result<Lease> open();
+
+ private:
+  Session& first_;
+  std::atomic<bool> taken_{false};
 };
 
 // Checks an input. Error: kRunInput, if dtype or shape differ from the signature's input.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _deuteron
 from ._data import (
@@ -16,18 +16,23 @@ from ._data import (
     along_samples,
     arrays_of,
     from_row,
+    is_array,
     is_path,
     loader_of,
     parsed,
     path_of,
+    to_numpy,
     to_row,
     to_rows,
 )
 from ._errors import fail, warn
-from ._model import NO_SOURCE, model_source, program_source
+from ._model import NO_SOURCE, in_one_piece, model_source, program_source
 from ._program import Program
 from ._progress import Progress
 from ._results import Profile, RunResult, Verification, at_least, check_choice
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 __all__ = [
     "Comparison",
@@ -37,6 +42,7 @@ __all__ = [
     "compile",
     "convert",
     "eval",
+    "evaluate",
     "explain",
     "explore",
     "firmware",
@@ -321,6 +327,7 @@ def run(
     tensors: Any = None,
     repeat: int = 1,
     on: str = "host",
+    threads: int = 0,
     progress: bool | None = None,
 ) -> RunResult:
     """Runs a program on samples, the NPU simulated bit by bit.
@@ -329,7 +336,7 @@ def run(
     them, a dict of them by input, or the path of an .npz or .npy. output: an .npz to write, with
     ``output_0``, … and samples along the first axis. samples: only the first so many (0: all).
     repeat: runs of each sample, for timing. on: ``host``, or where firmware is built and run, its
-    instructions counted: see Program.run.
+    instructions counted; threads: see Program.run.
     """
     loaded = _program(program, tensors)
     if is_path(input):
@@ -343,7 +350,7 @@ def run(
             row[0]: along_samples(from_row(row), named.get(row[0], entries[0]))[:samples]
             for row in rows
         }
-    result = loaded.run(input, repeat=repeat, on=on, progress=progress)
+    result = loaded.run(input, repeat=repeat, on=on, threads=threads, progress=progress)
     if output is not None:
         rows = [to_row(f"output_{i}", value) for i, value in enumerate(result.outputs)]
         _deuteron.write_npz(path_of(output), rows)
@@ -376,6 +383,91 @@ def eval(
     return figures
 
 
+def evaluate(
+    program: Any,
+    dataset: Any,
+    executor: Executor | None = None,
+    *,
+    labels: str = "label",
+    against: Any = None,
+    chunks: int = 64,
+    tensors: Any = None,
+) -> dict[str, Any]:
+    """Computes the accuracy of a program, as ``eval`` does, on the workers of an executor.
+
+    dataset, labels, against: as for ``eval``. executor: any executor of concurrent.futures, such as
+    ProcessPoolExecutor, those of mpi4py.futures, Dask and Ray; None: the threads of this process.
+    Processes need Deuteron installed. chunks: the number of calls among which the samples are
+    divided; each gets the program, its samples and ``against`` by pickle, and one thread. A program
+    with states takes the samples as one stream, in one call. The figures are those of ``eval``, to
+    the last bit. Raises Error, that of the first failing call in the order of samples, or what the
+    executor raises.
+    """
+    loaded = _program(program, tensors)
+    if executor is None:
+        return eval(loaded, dataset, labels=labels, against=against)
+    at_least("chunks", chunks, 1)
+    source = in_one_piece(NO_SOURCE if against is None else model_source(against))
+    arrays, name = _dataset(dataset)
+
+    def run(count: int, is_stream: bool) -> bytes:
+        parts = 1 if is_stream else min(count, chunks)
+        ends = [count * i // parts for i in range(parts + 1)]
+        futures = [
+            executor.submit(
+                _eval_records, loaded, _slices(arrays, count, begin, end), labels, source
+            )
+            for begin, end in zip(ends, ends[1:], strict=False)
+        ]
+        try:
+            return b"".join(future.result() for future in futures)
+        finally:
+            for future in futures:
+                future.cancel()
+
+    rows = [to_row(*item) for item in arrays.items()]
+    _, document = _deuteron.eval(loaded._handle, rows, name, labels, source, 0, None, run)
+    figures: dict[str, Any] = parsed(document)
+    return figures
+
+
+def _eval_records(program: Program, arrays: dict[str, Any], labels: str, against: Any) -> bytes:
+    """What an executor calls: the results of some samples."""
+    rows = [to_row(*item) for item in arrays.items()]
+    return _deuteron.eval_records(program._handle, rows, labels, against, 1)
+
+
+def _dataset(dataset: Any) -> tuple[dict[str, Any], str]:
+    """The arrays of a data set by name, and its name for messages."""
+    if not is_path(dataset):
+        items = dataset if isinstance(dataset, Mapping) else {"input": dataset}
+        return {str(key): to_numpy(value, str(key)) for key, value in items.items()}, "data"
+    import numpy
+
+    path = path_of(dataset)
+    try:
+        loaded = numpy.load(path)
+    except (OSError, ValueError) as error:
+        raise fail("file-not-found", str(error), "give an .npz or .npy", path) from error
+    if is_array(loaded):
+        return {"input": to_numpy(loaded)}, path
+    # As the command does, it leaves out what is no input of programs, such as strings.
+    kept = {key: loaded[key] for key in loaded if loaded[key].dtype.kind in "biuf"}
+    return {key: to_numpy(value, key) for key, value in kept.items()}, path
+
+
+def _slices(arrays: dict[str, Any], count: int, begin: int, end: int) -> dict[str, Any]:
+    """Samples from `begin` to `end` of arrays with `count` samples."""
+    if count == 1:
+        return arrays
+    sliced = {}
+    for name, value in arrays.items():
+        if value.shape[:1] != (count,) and value.size % count == 0 and "float_output" in name:
+            value = value.reshape(count, -1)
+        sliced[name] = value[begin:end] if value.shape[:1] == (count,) else value
+    return sliced
+
+
 def verify(
     program: Any,
     against: Any,
@@ -385,10 +477,11 @@ def verify(
     min_sqnr: float = 10.0,
     json: Path | None = None,
     tensors: Any = None,
+    threads: int = 0,
 ) -> Verification:
     """Compares a program with its model layer by layer: see Program.verify."""
     result = _program(program, tensors).verify(
-        data, against=against, samples=samples, min_sqnr=min_sqnr
+        data, against=against, samples=samples, min_sqnr=min_sqnr, threads=threads
     )
     if json is not None:
         result.to_json(json)

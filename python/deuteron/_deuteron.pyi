@@ -30,10 +30,17 @@ class Program:
         data: str,
         repeat: int,
         on: str,
+        threads: int,
         progress: Callable[[int, int], None] | None,
     ) -> tuple[list[Row], str, list[tuple[str, ...]]]: ...
     def verify(
-        self, against: Source, arrays: list[Row] | None, data: str, samples: int, min_sqnr: float
+        self,
+        against: Source,
+        arrays: list[Row] | None,
+        data: str,
+        samples: int,
+        min_sqnr: float,
+        threads: int,
     ) -> tuple[str, str, bool]: ...
     def profile(
         self, arrays: list[Row] | None, data: str, events: int, values: bool
@@ -92,7 +99,11 @@ def eval(
     against: Source,
     threads: int,
     progress: Callable[[int, int], None] | None,
+    run: Callable[[int, bool], bytes] | None,
 ) -> tuple[str, str]: ...
+def eval_records(
+    program: Program, arrays: list[Row], labels: str, against: Source, threads: int
+) -> bytes: ...
 def compare(
     expected: tuple[str, Any, list[Row] | None, Any],
     actual: tuple[str, Any, list[Row] | None, Any],

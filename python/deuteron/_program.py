@@ -166,6 +166,7 @@ class Program:
         *inputs: Any,
         repeat: int = 1,
         on: str = "host",
+        threads: int = 0,
         progress: bool | None = None,
         **named: Any,
     ) -> RunResult:
@@ -174,14 +175,18 @@ class Program:
         repeat: runs of each sample, for timing. on: ``host``, or ``qemu``, ``qemu-an505`` or
         ``qemu-an547``: the firmware is built and run there, which takes seconds a sample, and
         ``stats`` have the instructions of each step. That needs CMake, Ninja, the Arm compiler and
-        QEMU. A board begins with the initial states at each call.
+        QEMU. A board begins with the initial states at each call. threads: run samples beside each
+        other; 0: one for each processor, but a single one for repeated runs and boards. Results do
+        not depend on it.
         """
         check_choice("on", on, ("host", "qemu", "qemu-an505", "qemu-an547"))
         rows = self._rows(inputs, named)
         if repeat < 1:
             raise fail("python-argument", f"repeat is {repeat}", "give 1 or more")
         with Progress("run", progress) as shown:
-            arrays, stats, warnings = self._handle.run(rows, "input", repeat, on, shown)
+            arrays, stats, warnings = self._handle.run(
+                rows, "input", repeat, on, at_least("threads", threads, 0), shown
+            )
         for warning in warnings:
             warn(warning)
         outputs = [from_row(row) for row in arrays]
@@ -200,12 +205,13 @@ class Program:
         against: Any = None,
         samples: int = 0,
         min_sqnr: float = 10.0,
+        threads: int = 0,
     ) -> Verification:
         """Compares every operator with the model, which is evaluated in float.
 
         data: samples, or the path of an .npz. against: the model; default: the one that the
         program was compiled from. samples: use at most this many (0: all). min_sqnr: a layer with a
-        lower SQNR (dB) is bad.
+        lower SQNR (dB) is bad. threads: 0 for all; the result does not depend on it.
         """
         if data is None:
             raise fail("python-argument", "there are no samples to verify on", "give data")
@@ -220,7 +226,12 @@ class Program:
         rows, name = self._data(data)
         try:
             text, document, good = self._handle.verify(
-                source, rows, name, samples or _ALL_SAMPLES, min_sqnr
+                source,
+                rows,
+                name,
+                samples or _ALL_SAMPLES,
+                min_sqnr,
+                at_least("threads", threads, 0),
             )
         except Error as error:
             # Its weights are where PyTorch has them; the checksums are those of the compilation.
@@ -336,7 +347,14 @@ class Program:
         rows, name = arrays_of(data)
         with Progress("eval", progress) as shown:
             _, document = _deuteron.eval(
-                self._handle, rows, name, labels, source, at_least("threads", threads, 0), shown
+                self._handle,
+                rows,
+                name,
+                labels,
+                source,
+                at_least("threads", threads, 0),
+                shown,
+                None,
             )
         return document
 

@@ -17,6 +17,7 @@
 #include "host/commands/evaluate.h"
 #include "host/commands/explore.h"
 #include "host/commands/run_dataset.h"
+#include "host/tasks/packing.h"
 #include "python/src/convert.h"
 #include "python/src/program.h"
 #include "python/src/work.h"
@@ -206,18 +207,99 @@ std::unique_ptr<ProgramHandle> restore(const std::string& name, nb::bytes pte, n
   return handle;
 }
 
+// Results of tasks that run elsewhere, as `records`: for each its length and its bytes.
+class RecordedTasks final : public TaskExecutor {
+ public:
+  // Returns the records of all tasks; is_stream: they depend on each other.
+  using Source = std::function<std::string(size_t count, bool is_stream)>;
+  explicit RecordedTasks(Source source) : source_(std::move(source)) {}
+
+  Result<void> run(const TaskJob& job, const TakeResult& take, const ProgressFunction&) override {
+    const std::string records = source_(job.count, job.is_stream);
+    Unpacker unpacker(std::as_bytes(std::span(records)));
+    for (size_t task = 0; task < job.count; ++task) {
+      uint64_t size = 0;
+      std::span<const std::byte> result;
+      if (!unpacker.take(size) || !unpacker.take_bytes(size, result)) return damaged();
+      DTR_TRY(take(task, result));
+    }
+    return unpacker.at_end() ? Result<void>() : damaged();
+  }
+
+ private:
+  static tl::unexpected<Diagnostic> damaged() {
+    return fail(DiagnosticId::kRunFailed,
+                "the executor did not return the results of its samples, one for each", {});
+  }
+  Source source_;
+};
+
+// Runs tasks for RecordedTasks, and nothing of what follows them.
+class RecordingTasks final : public TaskExecutor {
+ public:
+  explicit RecordingTasks(unsigned threads) : threads_(make_thread_executor(threads)) {}
+  Result<void> run(const TaskJob& job, const TakeResult&,
+                   const ProgressFunction& progress) override {
+    const TakeResult take = [&](size_t, std::span<const std::byte> result) -> Result<void> {
+      packer_.add(uint64_t{result.size()});
+      packer_.add_bytes(result);
+      return {};
+    };
+    DTR_TRY(threads_->run(job, take, progress));
+    records = packer_.take();
+    return fail(DiagnosticId::kRunFailed, "the samples were run", {});
+  }
+
+  std::optional<std::vector<std::byte>> records;  // of all tasks, once they were run
+
+ private:
+  std::unique_ptr<TaskExecutor> threads_;
+  Packer packer_;
+};
+
+// The records of samples that are a part of an evaluation's.
+nb::bytes eval_records(ProgramHandle& program, nb::handle arrays, const std::string& labels,
+                       nb::handle against, unsigned threads) {
+  const Source model(against);
+  const std::vector<NamedTensor> tensors = to_tensors(arrays);
+  SessionLease lease(program);
+  return to_bytes(work([&](Work&) {
+    RecordingTasks executor(threads);
+    const EvaluateOptions options{.program = program.input(),
+                                  .data = {.path = "data", .arrays = tensors},
+                                  .labels = labels,
+                                  .against = model.model(),
+                                  .executor = executor};
+    const Result<EvaluationResult> result = evaluate(options, lease.get());
+    if (!executor.records) take(result);
+    return *std::move(executor.records);
+  }));
+}
+
+// `run`: None, or a function of the number of samples, and of whether they are a stream, that
+// returns their records.
 nb::tuple eval(ProgramHandle& program, nb::handle arrays, const std::string& data,
-               const std::string& labels, nb::handle against, unsigned threads,
-               nb::handle progress) {
+               const std::string& labels, nb::handle against, unsigned threads, nb::handle progress,
+               nb::handle run) {
   const Source model(against);
   const std::vector<NamedTensor> tensors = tensors_or_none(arrays);
   SessionLease lease(program);
   const EvaluationResult result = work([&](Work& running) {
+    std::unique_ptr<TaskExecutor> executor = make_thread_executor(threads);
+    if (!run.is_none())
+      executor = std::make_unique<RecordedTasks>([&](size_t count, bool is_stream) {
+        std::string records;
+        running.call_and_wait([&] {
+          const nb::bytes made = nb::cast<nb::bytes>(run(count, is_stream));
+          records.assign(made.c_str(), made.size());
+        });
+        return records;
+      });
     EvaluateOptions options{.program = program.input(),
                             .data = {.path = data, .arrays = tensors},
                             .labels = labels,
                             .against = model.model(),
-                            .threads = threads,
+                            .executor = *executor,
                             .progress = progress_to(progress, running)};
     return take(evaluate(options, lease.get()));
   });
@@ -364,7 +446,10 @@ void bind_commands(nb::module_& module) {
   module.def("load", &load, nb::arg("program"), nb::arg("tensors"));
   module.def("restore", &restore);
   module.def("eval", &eval, nb::arg("program"), nb::arg("arrays").none(), nb::arg("data"),
-             nb::arg("labels"), nb::arg("against"), nb::arg("threads"), nb::arg("progress").none());
+             nb::arg("labels"), nb::arg("against"), nb::arg("threads"), nb::arg("progress").none(),
+             nb::arg("run").none());
+  module.def("eval_records", &eval_records, nb::arg("program"), nb::arg("arrays"),
+             nb::arg("labels"), nb::arg("against"), nb::arg("threads"));
   module.def("compare", &compare, nb::arg("expected"), nb::arg("actual"), nb::arg("arrays").none(),
              nb::arg("data"), nb::arg("samples"), nb::arg("rules"));
   module.def("qat_prepare", &prepare, nb::arg("model"), nb::arg("target"), nb::arg("loader").none(),

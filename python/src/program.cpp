@@ -12,6 +12,7 @@
 #include "host/accuracy/verify.h"
 #include "host/commands/describe.h"
 #include "host/commands/run_results.h"
+#include "host/commands/sample_runs.h"
 #include "host/firmware/firmware.h"
 #include "host/firmware/qemu_session.h"
 #include "host/profiler/etdump.h"
@@ -53,27 +54,22 @@ bool is_one_sample(const Graph& signature, std::span<const NamedTensor> arrays) 
 }
 
 RunOutcome run_program(Session& session, const std::vector<NamedTensor>& arrays,
-                       const std::string& data, uint32_t repeat, const ProgressFunction& progress) {
+                       const std::string& data, uint32_t repeat, unsigned threads,
+                       const ProgressFunction& progress) {
   take(check_repeat(session, repeat));
   const Samples samples = take(Samples::bind(session.signature(), arrays, data));
   RunOutcome outcome;
   outcome.warnings = nan_warnings(session.signature(), samples, samples.size(), data);
-  RunStats stats;
-  std::vector<std::vector<Tensor>> outputs;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    for (uint32_t again = 0; again < repeat; ++again) {
-      std::vector<Tensor> results = take(session.run(samples.inputs(i), &stats));
-      if (again == 0) outputs.push_back(std::move(results));
-    }
-    progress(i + 1, samples.size());
-  }
+  SampleRuns runs = take(run_samples(session, samples, samples.size(), repeat,
+                                     *make_thread_executor(threads), progress));
+  std::vector<std::vector<Tensor>>& outputs = runs.outputs;
   if (is_one_sample(session.signature(), arrays)) {
     for (size_t k = 0; k < outputs.front().size(); ++k)
       outcome.outputs.push_back({fmt::format("output_{}", k), std::move(outputs.front()[k])});
   } else {
     outcome.outputs = stacked(outputs);
   }
-  outcome.stats = stats_json(session.pte_file(), stats, samples.size());
+  outcome.stats = stats_json(session.pte_file(), runs.stats, samples.size());
   return outcome;
 }
 
@@ -122,13 +118,15 @@ nb::list states_of(const ProgramHandle& program) {
 
 bool has_states(const ProgramHandle& program) { return nb::len(states_of(program)) > 0; }
 
-// `on`: "host", or what open_on_qemu takes.
+// `on`: "host", or what open_on_qemu takes. `threads`: 0 for all, but one for repeated runs, whose
+// times others disturb, and for boards, each of which takes a build.
 nb::tuple run(ProgramHandle& program, nb::handle arrays, const std::string& data, uint32_t repeat,
-              const std::string& on, nb::handle progress) {
+              const std::string& on, unsigned threads, nb::handle progress) {
+  if (threads == 0 && (repeat > 1 || on != "host")) threads = 1;
   const std::vector<NamedTensor> tensors = to_tensors(arrays);
   const auto on_host = [&](auto& lease) {
     return work([&](Work& running) {
-      return run_program(lease.get(), tensors, data, repeat, forwarded(running, progress));
+      return run_program(lease.get(), tensors, data, repeat, threads, forwarded(running, progress));
     });
   };
   const auto answer = [](const RunOutcome& outcome) {
@@ -144,12 +142,12 @@ nb::tuple run(ProgramHandle& program, nb::handle arrays, const std::string& data
   return answer(work([&](Work& running) {
     const ProgressFunction watch = forwarded(running, progress);
     const std::unique_ptr<Session> board = take(open_on_qemu(take(program.input().open()), on));
-    return run_program(*board, tensors, data, repeat, watch);
+    return run_program(*board, tensors, data, repeat, threads, watch);
   }));
 }
 
 nb::tuple verify(ProgramHandle& program, nb::handle against, nb::handle arrays,
-                 const std::string& data, uint32_t samples, double min_sqnr) {
+                 const std::string& data, uint32_t samples, double min_sqnr, unsigned threads) {
   const Source model(against);
   const std::vector<NamedTensor> tensors =
       arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
@@ -158,7 +156,8 @@ nb::tuple verify(ProgramHandle& program, nb::handle against, nb::handle arrays,
     Session& session = lease.get();
     const Module read = take(model.model().read());
     const Samples bound = take(DataInput{.path = data, .arrays = tensors}.bind(read.forward()));
-    const std::vector<LayerError> layers = take(verify_layers(session, read, bound, samples));
+    const std::vector<LayerError> layers =
+        take(verify_layers(session, read, bound, samples, *make_thread_executor(threads)));
     return std::tuple(to_text(layers, min_sqnr), to_json(trace_source(session.pte_file()), layers),
                       first_bad(layers, min_sqnr) == nullptr);
   });
@@ -292,9 +291,9 @@ void bind_program(nb::module_& module) {
              return trace_source(lease.get().pte_file()).target;
            })
       .def("run", &run, nb::arg("arrays"), nb::arg("data"), nb::arg("repeat"), nb::arg("on"),
-           nb::arg("progress").none())
+           nb::arg("threads"), nb::arg("progress").none())
       .def("verify", &verify, nb::arg("against"), nb::arg("arrays").none(), nb::arg("data"),
-           nb::arg("samples"), nb::arg("min_sqnr"))
+           nb::arg("samples"), nb::arg("min_sqnr"), nb::arg("threads"))
       .def("profile", &profile, nb::keep_alive<0, 1>(), nb::arg("arrays").none(), nb::arg("data"),
            nb::arg("events"), nb::arg("values"))
       .def("explain",

@@ -140,8 +140,6 @@ def check_options(deuteron, folder, program, trace):
         *(
             (2, "--threads", [*verb, "--threads=2"])
             for verb in (
-                ["run", program, "--input", TEST],
-                ["verify", program, "--against", quantized, "--data", TEST],
                 ["compare", TEST, TEST],
                 ["firmware", program, "-o", folder / "project"],
                 ["profile", program],

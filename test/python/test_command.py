@@ -1,7 +1,9 @@
 """Python and the command line are two doors to one library: the same bytes, figures and texts."""
 import json
+import multiprocessing
 import re
 import shutil
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy
 import pytest
@@ -195,6 +197,58 @@ def test_eval_gives_the_same_figures(digits, command, program, tmp_path):
     assert program.eval(dict(numpy.load(digits / "test.npz"))) == expected
     against = deuteron.eval(tmp_path / "p.pte", digits / "test.npz", against=digits / "float.pt2")
     assert against["float_accuracy"] == expected["float_accuracy"]
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes", "none"])
+def test_evaluate_on_an_executor_gives_the_same_figures(digits, program, kind):
+    data = digits / "test.npz"
+    expected = deuteron.eval(program, data)
+    against = deuteron.eval(program, data, against=digits / "float.pt2")
+    if kind == "none":
+        assert deuteron.evaluate(program, data) == expected
+        return
+    with (
+        ThreadPoolExecutor(3)
+        if kind == "threads"
+        else ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
+    ) as executor:
+        assert deuteron.evaluate(program, data, executor) == expected
+        arrays = dict(numpy.load(data))
+        assert deuteron.evaluate(program, arrays, executor, chunks=7) == expected
+        assert (
+            deuteron.evaluate(program, data, executor, against=digits / "float.pt2", chunks=1000)
+            == against
+        )
+        with pytest.raises(deuteron.Error) as caught:
+            deuteron.evaluate(program, {**arrays, "label": arrays["label"][1:]}, executor)
+        assert caught.value.id == "data-shape"
+
+
+def test_evaluate_passes_on_what_an_executor_raises(digits, program):
+    class Broken(ThreadPoolExecutor):
+        def submit(self, function, *arguments):
+            return super().submit(lambda: 1 / 0)
+
+    class Wrong(ThreadPoolExecutor):
+        def submit(self, function, *arguments):
+            return super().submit(lambda: b"x")
+
+    with Broken() as executor, pytest.raises(ZeroDivisionError):
+        deuteron.evaluate(program, digits / "test.npz", executor)
+    with Wrong() as executor, pytest.raises(deuteron.Error) as caught:
+        deuteron.evaluate(program, digits / "test.npz", executor)
+    assert caught.value.id == "run-failed"
+
+
+def test_results_do_not_depend_on_the_threads(digits, program, images):
+    runs = [program.run(images[:40], threads=threads).outputs for threads in (1, 2, 5, 0)]
+    for outputs in runs[1:]:
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(runs[0], outputs, strict=True))
+    tables = [
+        str(program.verify(images[:9], against=digits / "float.pt2", threads=threads))
+        for threads in (1, 2, 5)
+    ]
+    assert tables[0] == tables[1] == tables[2]
 
 
 def test_compare_gives_the_same_figures(digits, command, program, images, tmp_path):

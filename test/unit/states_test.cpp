@@ -185,7 +185,8 @@ TEST(States, VerifyRunsBothAsStreams) {
   ASSERT_TRUE(session && model);
   const auto samples = Samples::read(model->forward(), model_path("keywords.npz"));
   ASSERT_TRUE(samples) << to_text(samples.error());
-  const auto layers = verify_layers(**session, *model, *samples, samples->size());
+  const auto layers =
+      verify_layers(**session, *model, *samples, samples->size(), *make_thread_executor(3));
   ASSERT_TRUE(layers) << to_text(layers.error());
   EXPECT_EQ(first_bad(*layers, 20), nullptr);
 }

@@ -1,0 +1,181 @@
+#include "host/tasks/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/support/cancellation.h"
+#include "host/tasks/packing.h"
+
+namespace dtr {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{50};  // for cancellation: ^C ends work within 0.2 s
+
+class Coordinator {
+ public:
+  Coordinator(WorkerGroup& group, const TaskJob& job, const TakeResult& take,
+              const ProgressFunction& progress)
+      : group_(group),
+        job_(job),
+        take_(take),
+        progress_(progress),
+        schedule_(job, std::max<size_t>(group.expected(), 1)),
+        taken_(unknown_from(0)) {}
+
+  Result<void> run() {
+    while (!schedule_.done()) {
+      check_cancelled();
+      give();
+      DTR_ASSIGN(const std::vector<WorkerEvent> events, group_.wait(kLook));
+      for (const WorkerEvent& event : events) DTR_TRY(handle(event));
+    }
+    if (failure_) return tl::unexpected(*std::move(failure_));
+    if (!schedule_.given_up().empty()) return lost();
+    return {};
+  }
+
+ private:
+  struct Slot {
+    std::optional<TaskRange> range;
+    bool is_there = true;
+  };
+
+  void give() {
+    slots_.resize(group_.size());
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      Slot& slot = slots_[i];
+      if (!slot.is_there || slot.range) continue;
+      slot.range = schedule_.next();
+      if (slot.range) group_.give(i, *slot.range);
+    }
+  }
+
+  Result<void> handle(const WorkerEvent& event) {
+    slots_.resize(std::max(slots_.size(), event.worker + 1));
+    Slot& slot = slots_[event.worker];
+    switch (event.kind) {
+      case WorkerEvent::Kind::kResult:
+        if (slot.range && event.task + 1 == slot.range->end) slot.range.reset();
+        return add(event.task, event.bytes);
+      case WorkerEvent::Kind::kFailure:
+        slot.range.reset();  // a worker ends its range there
+        if (event.task < job_.count && schedule_.finish(event.task))
+          fail_at(event.task, unpack_diagnostic(event.bytes));
+        return {};
+      case WorkerEvent::Kind::kDied:
+        why_ = event.why;
+        if (slot.range) schedule_.give_back(*slot.range);
+        slot.range.reset();
+        return {};
+      case WorkerEvent::Kind::kLost:
+        if (slot.range) schedule_.lose_contact(*slot.range);
+        slot = {.range = std::nullopt, .is_there = false};
+        return {};
+      case WorkerEvent::Kind::kArrived:
+        slot = {};
+        return {};
+    }
+    return {};
+  }
+
+  Result<void> add(size_t task, const std::vector<std::byte>& result) {
+    if (!schedule_.finish(task)) return {};
+    if (job_.arrived) DTR_TRY(job_.arrived(task, result));
+    if (progress_ && !failure_) progress_(schedule_.finished(), job_.count);
+    waiting_.emplace(task, result);
+    for (auto at = waiting_.begin(); at != waiting_.end() && at->first == taken_ && !failed(taken_);
+         at = waiting_.erase(at)) {
+      DTR_TRY(take_(taken_, at->second));
+      taken_ = unknown_from(taken_ + 1);
+    }
+    return {};
+  }
+
+  void fail_at(size_t task, Diagnostic failure) {
+    if (failed(task)) return;
+    failed_at_ = task;
+    failure_ = std::move(failure);
+    schedule_.fail_at(task);
+  }
+  bool failed(size_t task) const { return failure_ && task >= failed_at_; }
+
+  size_t unknown_from(size_t task) const {
+    if (!job_.is_stream)
+      while (task < job_.known.size() && job_.known[task]) ++task;
+    return task;
+  }
+
+  Result<void> lost() const {
+    std::vector<size_t> tasks = schedule_.given_up();
+    std::ranges::sort(tasks);
+    return fail(DiagnosticId::kRunFailed,
+                fmt::format("{} of {} samples have no result, because each of {} processes that "
+                            "ran one of them ended ({}): {}",
+                            tasks.size(), job_.count, TaskSchedule::kMostDeaths, why_,
+                            fmt::join(tasks, ", ")),
+                "run them alone to see why; with a checkpoint, --resume runs only them again");
+  }
+
+  WorkerGroup& group_;
+  const TaskJob& job_;
+  const TakeResult& take_;
+  const ProgressFunction& progress_;
+  TaskSchedule schedule_;
+  std::vector<Slot> slots_;
+  std::map<size_t, std::vector<std::byte>> waiting_;
+  size_t taken_;
+  size_t failed_at_ = 0;
+  std::optional<Diagnostic> failure_;
+  std::string why_;
+};
+
+void add_text(Packer& packer, const std::string& text) {
+  packer.add(uint64_t{text.size()});
+  packer.add_bytes(std::as_bytes(std::span(text)));
+}
+
+bool take_text(Unpacker& unpacker, std::string& text) {
+  uint64_t size = 0;
+  std::span<const std::byte> bytes;
+  if (!unpacker.take(size) || !unpacker.take_bytes(size, bytes)) return false;
+  text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return true;
+}
+
+}  // namespace
+
+Result<void> coordinate(WorkerGroup& group, const TaskJob& job, const TakeResult& take,
+                        const ProgressFunction& progress) {
+  return Coordinator(group, job, take, progress).run();
+}
+
+std::vector<std::byte> pack_diagnostic(const Diagnostic& diagnostic) {
+  Packer packer;
+  packer.add(diagnostic.id);
+  packer.add(diagnostic.severity);
+  for (const std::string* text :
+       {&diagnostic.reason, &diagnostic.fix, &diagnostic.place.file, &diagnostic.place.node,
+        &diagnostic.place.module_path, &diagnostic.place.source_line})
+    add_text(packer, *text);
+  return packer.take();
+}
+
+Diagnostic unpack_diagnostic(std::span<const std::byte> bytes) {
+  Diagnostic diagnostic{};
+  Unpacker unpacker(bytes);
+  bool good = unpacker.take(diagnostic.id) && unpacker.take(diagnostic.severity) &&
+              static_cast<size_t>(diagnostic.id) < all_diagnostics().size() &&
+              diagnostic.severity <= Severity::kError;
+  for (std::string* text :
+       {&diagnostic.reason, &diagnostic.fix, &diagnostic.place.file, &diagnostic.place.node,
+        &diagnostic.place.module_path, &diagnostic.place.source_line})
+    good = good && take_text(unpacker, *text);
+  if (good) return diagnostic;
+  return {.id = DiagnosticId::kRunFailed,
+          .reason = "a worker sent a message that cannot be read",
+          .fix = {}};
+}
+
+}  // namespace dtr

@@ -1,0 +1,62 @@
+// Tasks: independent pieces of work, numbered from 0, whose results are bytes. A verb describes its
+// tasks; an executor distributes them over threads or processes and passes the results on in the
+// order of their numbers, so that no result depends on the executor.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compiler/support/progress.h"
+#include "compiler/support/result.h"
+
+namespace dtr {
+
+// Runs tasks, one after the other, on one thread.
+class TaskWorker {
+ public:
+  virtual ~TaskWorker() = default;
+  virtual Result<std::vector<std::byte>> run(size_t task) = 0;
+};
+
+struct TaskJob {
+  size_t count = 0;
+  // Each task depends on those before it: one worker runs all of them, in order.
+  bool is_stream = false;
+  // Opens the worker of a thread or process, which calls this itself, perhaps beside others.
+  std::function<Result<std::unique_ptr<TaskWorker>>()> open = {};
+  // Tasks that are not run, because their results are known; empty: none. Of a stream all run.
+  std::vector<bool> known = {};
+  // Receives each result as soon as it is there, in any order, before `take` does; may be empty.
+  // One call at a time, on any thread. An error ends the run.
+  std::function<Result<void>(size_t task, std::span<const std::byte> result)> arrived = {};
+};
+
+// Receives the results, in order and one at a time, on any thread. An error ends the run.
+using TakeResult = std::function<Result<void>(size_t task, std::span<const std::byte> result)>;
+
+class TaskExecutor {
+ public:
+  virtual ~TaskExecutor() = default;
+  // False in a process that only runs tasks for another one, in which `run` does not return.
+  virtual bool is_coordinator() const { return true; }
+  // Runs all tasks that are not known; `take` receives nothing of those. `progress` may be empty.
+  // Errors: that of the failing task with the lowest number, before which `take` has received all
+  // results and after which it receives none; those of `open` and `take`.
+  virtual Result<void> run(const TaskJob& job, const TakeResult& take,
+                           const ProgressFunction& progress) = 0;
+};
+
+// Runs tasks on so many threads (0: default_threads()) of this process. Results that wait for one
+// with a lower number are at most 64 a thread. Work that is cancelled throws Cancelled.
+std::unique_ptr<TaskExecutor> make_thread_executor(unsigned threads);
+
+// Runs tasks in so many child processes (0: default_threads()), which share this one's memory until
+// they write to it. A process that dies loses the task that it was running, which another one runs
+// again. Error, besides those of run: kRunFailed, if three processes died of one task; it names all
+// such tasks, and all others have been run.
+std::unique_ptr<TaskExecutor> make_process_executor(unsigned processes);
+
+}  // namespace dtr
