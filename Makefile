@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check wheel test-python test-interop test-upstream inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check wheel mpi test-python test-interop test-upstream inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -44,6 +44,11 @@ wheel: ## the Python package as a wheel, dist/*.whl, tried in an environment of 
 	@scripts/setup python
 	@scripts/wheel
 	@test/python/try_wheel dist/*.whl
+
+mpi: ## the command for clusters, build/release/deuteron-mpi (installs Open MPI; docs/scale.md)
+	@scripts/setup mpi
+	@cmake --preset release -DDTR_MPI=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-mpi
 
 test-python: ## every test of the Python package, PyTorch and the notebooks included (own environment, downloads PyTorch; ARGS=--asan)
 	@scripts/setup test

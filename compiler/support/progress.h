@@ -13,8 +13,9 @@ namespace dtr {
 // number never decreases.
 using ProgressFunction = std::function<void(size_t done, size_t total)>;
 
-// One line on stderr, "calibrate 12/100", rewritten in place and erased at the end; silent if
-// stderr is not a terminal.
+// One line on stderr, "calibrate 12/100", rewritten in place and erased at the end. If stderr is
+// not a terminal it is silent, or, if DEUTERON_PROGRESS is in the environment, rewritten once a
+// percent.
 class TerminalProgress {
  public:
   explicit TerminalProgress(std::string label);
