@@ -201,14 +201,14 @@ TEST(ProcessTasks, EndSoonWhenTheWorkIsCancelled) {
   });
   const CancellationScope scope(&cancellation);
   const auto run = [](size_t task) -> Result<Bytes> {
-    std::this_thread::sleep_for(1s);
+    std::this_thread::sleep_for(60s);
     return square(task);
   };
   Squares squares;
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THROW((void)make_process_executor(2)->run(job_of(10'000, run), squares.function(), {}),
                Cancelled);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 800ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
 TEST(Schedule, GivesSmallerRangesTowardsTheEnd) {
