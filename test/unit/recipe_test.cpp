@@ -91,11 +91,14 @@ TEST(Recipe, OnKeepsOffAllOthersButTheLast) {
   EXPECT_EQ(spec->constraints[1].keep_off, (std::vector<std::string>{"neutron", "cortex_m"}));
 }
 
-// Of two wishes for an operator the one that keeps it off wins.
+// An operator that is forced on by operator and kept off by node is kept off; one name cannot do
+// both.
 TEST(Recipe, KeepingOffWins) {
   const auto program = parse_module(kModel, "test.ir");
   ASSERT_TRUE(program);
-  const auto overrides = resolve_overrides(*program, {"b"}, {"relu", "b"});
+  EXPECT_EQ(resolve_overrides(*program, {"b"}, {"relu", "b"}).error().id,
+            DiagnosticId::kNodeUnknown);
+  const auto overrides = resolve_overrides(*program, {"b"}, {"relu"});
   ASSERT_TRUE(overrides) << to_text(overrides.error());
   const Graph& graph = program->forward();
   for (const OpId op : graph.ops()) {
