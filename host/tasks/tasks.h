@@ -18,6 +18,7 @@ namespace dtr {
 class TaskWorker {
  public:
   virtual ~TaskWorker() = default;
+  // Error: why the task has no result; it ends the run of all.
   virtual Result<std::vector<std::byte>> run(size_t task) = 0;
 };
 
