@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 
 #include "host/tasks/packing.h"
 
@@ -22,9 +24,11 @@ template <class T>
 [[nodiscard]] bool unpack_list(Unpacker& unpacker, std::vector<T>& list) {
   uint64_t size = 0;
   std::span<const std::byte> bytes;
-  if (!unpacker.take(size) || !unpacker.take_bytes(size * sizeof(T), bytes)) return false;
+  if (!unpacker.take(size) || size > SIZE_MAX / sizeof(T) ||
+      !unpacker.take_bytes(size * sizeof(T), bytes))
+    return false;
   list.resize(size);
-  std::memcpy(list.data(), bytes.data(), bytes.size());
+  if (size > 0) std::memcpy(list.data(), bytes.data(), bytes.size());
   return true;
 }
 
