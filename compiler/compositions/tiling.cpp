@@ -140,6 +140,16 @@ Result<ValueId> roll(GraphBuilder& builder, ValueId x, const Ints& shifts, Ints 
   return builder.view(x, shape);
 }
 
+Result<ValueId> shift_frequencies(GraphBuilder& builder, ValueId x, const Ints& dims, bool back) {
+  if (dims.empty()) return x;  // `roll` would take all elements as one dimension
+  Ints shifts;
+  for (const int64_t dim : dims) {
+    const int64_t extent = builder.type(x).shape[static_cast<size_t>(dim)];
+    shifts.push_back((extent + (back ? 1 : 0)) / 2);
+  }
+  return roll(builder, x, shifts, dims);
+}
+
 Result<ValueId> pad_with_own_elements(GraphBuilder& builder, ValueId x, const Ints& amounts,
                                       Border mode) {
   const auto rank = static_cast<int64_t>(builder.type(x).rank());

@@ -29,6 +29,10 @@ Result<ValueId> rotate_quarters(GraphBuilder& builder, ValueId x, int64_t turns,
 // all elements in logical order.
 Result<ValueId> roll(GraphBuilder& builder, ValueId x, const Ints& shifts, Ints dims);
 
+// fftshift: frequency 0 to the middle of each dimension. `back`: ifftshift, its inverse, which
+// differs for odd extents. `dims` count from the front.
+Result<ValueId> shift_frequencies(GraphBuilder& builder, ValueId x, const Ints& dims, bool back);
+
 // Pads with the tensor's own elements, one dimension after the other; `amounts` as the pad of
 // aten.constant_pad_nd.
 enum class Border : uint8_t { kReflect, kReplicate, kCircular };

@@ -244,10 +244,6 @@ Result<Values> hamming(NodeImport& node) {
 }
 Result<Values> blackman(NodeImport& node) { return window(node, {0.42, -0.5, 0.08}); }
 
-Result<ValueId> number_like(NodeImport& node, ValueId x, double number) {
-  return node.constant(node.type(x).dtype, {}, number, "number");
-}
-
 // ---- functions of each element
 
 // √(a² + b²).

@@ -9,6 +9,7 @@
 
 #include "compiler/compositions/attention.h"
 #include "compiler/compositions/fourier.h"
+#include "compiler/compositions/tiling.h"
 #include "compiler/frontends/pt2/operators.h"
 #include "compiler/ops/define.h"
 
@@ -214,12 +215,15 @@ Result<Values> product(NodeImport& node) {
 constexpr char kMul[] = "aten.mul.Tensor", kMatmul[] = "aten.matmul", kDiv[] = "aten.div.Tensor";
 constexpr char kSelf[] = "self", kOther[] = "other", kMat2[] = "mat2";
 
+// x · number or x / number, both parts at once.
+Result<Values> by_real(NodeImport& node, std::string_view op, double number) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  return one(with_number(node, op, x, number));
+}
 Result<Values> scaled(NodeImport& node) {
   DTR_ASSIGN(const std::complex<double> factor, node.complex_number("other"));
   if (factor.imag() != 0) return product<kMul, kSelf, kOther>(node);
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId number, node.constant(DType::kFloat32, {}, factor.real(), "factor"));
-  return one(node.emit(kMul, {x, number}));
+  return by_real(node, kMul, factor.real());
 }
 Result<Values> negated(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -229,8 +233,12 @@ Result<Values> negated(NodeImport& node) {
 // By a real number, each part; by a complex one, times its conjugate by its square.
 Result<Values> quotient(NodeImport& node) {
   DTR_ASSIGN(const Parts a, parts_of(node, "self"));
+  if (!node.has_tensor("other")) {
+    DTR_ASSIGN(const std::complex<double> divisor, node.complex_number("other"));
+    if (divisor.imag() == 0) return by_real(node, kDiv, divisor.real());
+  }
   DTR_ASSIGN(const Parts b, parts_of(node, "other"));
-  if (!b.imaginary.valid() && a.imaginary.valid()) {
+  if (!b.imaginary.valid()) {
     DTR_ASSIGN(const ValueId real, node.emit(kDiv, {a.real, b.real}));
     DTR_ASSIGN(const ValueId imaginary, node.emit(kDiv, {a.imaginary, b.real}));
     return one(with_parts(node, real, imaginary));
@@ -337,59 +345,46 @@ Result<Values> select(NodeImport& node) {
   return one(node.view(taken, shape));
 }
 
+// A dimension that is not the parts. Lists keep their order, unlike those of reductions.
+Result<int64_t> own_dim(NodeImport& node, int64_t dim, size_t rank) {
+  const auto found = ops::normalize_dim(dim, rank);
+  if (!found) return node.unsupported(fmt::format("dimension {} of {}", dim, rank));
+  return static_cast<int64_t>(*found);
+}
+
+// Dimensions that are not the parts, in the order in which they are named.
+Result<Ints> own_dims(NodeImport& node, ValueId x) {
+  DTR_ASSIGN(Ints dims, node.ints("dims", Ints{}));
+  for (int64_t& dim : dims) {
+    DTR_ASSIGN(dim, own_dim(node, dim, node.type(x).rank() - 1));
+  }
+  return dims;
+}
+
 Result<Values> flip(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const Ints given, node.ints("dims"));
-  Ints dims;
-  for (const int64_t each : given) {
-    const auto found = ops::normalize_dim(each, node.type(x).rank() - 1);
-    if (!found) return node.unsupported(fmt::format("dimension {}", each));
-    dims.push_back(static_cast<int64_t>(*found));
-  }
+  DTR_ASSIGN(const Ints dims, own_dims(node, x));
   return one(node.flip(x, dims));
 }
 
-// Moves elements along dimensions to higher indices; those beyond the end to the front.
-Result<ValueId> rolled(NodeImport& node, ValueId x, const Ints& shifts, const Ints& dims) {
-  if (dims.size() != shifts.size())
-    return node.unsupported(fmt::format("{} shifts of {} dimensions", shifts.size(), dims.size()));
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const auto dim = ops::normalize_dim(dims[i], node.type(x).rank() - 1);
-    if (!dim) return node.unsupported(fmt::format("dimension {}", dims[i]));
-    const auto along = static_cast<int64_t>(*dim);
-    const int64_t extent = node.type(x).shape[*dim];
-    const int64_t start = extent == 0 ? 0 : ((-shifts[i] % extent) + extent) % extent;
-    if (start == 0) continue;
-    DTR_ASSIGN(const ValueId front, node.slice(x, along, start, extent));
-    DTR_ASSIGN(const ValueId back, node.slice(x, along, 0, start));
-    DTR_ASSIGN(x, node.concatenate({front, back}, along));
-  }
-  return x;
-}
 // Without dimensions in the order of all elements.
 Result<Values> roll(NodeImport& node) {
   DTR_ASSIGN(ValueId x, node.tensor("self"));
   const Shape shape = node.type(x).shape;
   DTR_ASSIGN(const Ints shifts, node.ints("shifts"));
-  DTR_ASSIGN(Ints dims, node.ints("dims", Ints{}));
+  DTR_ASSIGN(Ints dims, own_dims(node, x));
   if (dims.empty()) {
     dims = {0};
     DTR_ASSIGN(x, node.view(x, {element_count(shape) / 2, 2}));
   }
-  DTR_ASSIGN(x, rolled(node, x, shifts, dims));
+  DTR_ASSIGN(x, compositions::roll(node, x, shifts, dims));
   return one(node.view(x, shape));
 }
-// fftshift brings frequency 0 to the middle of each dimension, ifftshift brings it back.
 template <bool kBack>
 Result<Values> shift_frequencies(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const Ints dims, node.dims("dim", node.type(x).rank() - 1));
-  Ints shifts;
-  for (const int64_t dim : dims) {
-    const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
-    shifts.push_back(kBack ? (extent + 1) / 2 : extent / 2);
-  }
-  return one(rolled(node, x, shifts, dims));
+  return one(compositions::shift_frequencies(node, x, dims, kBack));
 }
 
 Result<Values> concatenate(NodeImport& node) {
@@ -413,13 +408,6 @@ Result<double> factor_of(NodeImport& node, bool inverse, double points) {
 struct Axis {
   int64_t dim, points;
 };
-
-// A dimension that a transform names. Lists keep their order, unlike those of reductions.
-Result<int64_t> transformed_dim(NodeImport& node, int64_t dim, size_t rank) {
-  const auto found = ops::normalize_dim(dim, rank);
-  if (!found) return node.unsupported(fmt::format("dimension {} of {}", dim, rank));
-  return static_cast<int64_t>(*found);
-}
 
 // Transforms each of the axes; the last one is the one that turns real numbers into complex ones,
 // or complex ones into real ones.
@@ -467,7 +455,7 @@ Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse) 
   std::vector<Axis> axes;
   double all = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
-    DTR_ASSIGN(const int64_t dim, transformed_dim(node, dims[i], rank));
+    DTR_ASSIGN(const int64_t dim, own_dim(node, dims[i], rank));
     const int64_t extent = node.type(x).shape[static_cast<size_t>(dim)];
     const bool is_half = to_real && i + 1 == dims.size();
     const int64_t own = is_half ? 2 * (extent - 1) : extent;
@@ -493,7 +481,7 @@ Result<Values> plain_fft(NodeImport& node, Signal from, Signal to, bool inverse)
   std::vector<Axis> axes;
   double all = 1;
   for (const int64_t each : dims) {
-    DTR_ASSIGN(const int64_t dim, transformed_dim(node, each, rank));
+    DTR_ASSIGN(const int64_t dim, own_dim(node, each, rank));
     axes.push_back({dim, node.type(x).shape[static_cast<size_t>(dim)]});
     if (to == Signal::kReal && axes.size() == dims.size()) {
       DTR_ASSIGN(axes.back().points, node.integer("last_dim_size"));

@@ -15,21 +15,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Result<ValueId> number(NodeImport& node, ValueId like, double value) {
-  return node.constant(node.type(like).dtype, {}, value, "number");
-}
-Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, double value) {
-  DTR_ASSIGN(const ValueId by, number(node, x, value));
-  return node.emit(op, {x, by});
-}
 Result<ValueId> is_nan(NodeImport& node, ValueId x) { return node.emit("aten.ne.Tensor", {x, x}); }
 
 // ---- of one element
-
-Result<Values> unchanged(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  return Values{x};
-}
 
 // Angles in another unit.
 template <bool kToDegrees>
@@ -67,16 +55,16 @@ Result<Values> angle(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const ValueId is_negative, with_number(node, "aten.lt.Tensor", x, 0));
   DTR_ASSIGN(const ValueId half_turn, node.constant(DType::kFloat32, {}, std::numbers::pi, "pi"));
-  DTR_ASSIGN(const ValueId zero, number(node, half_turn, 0));
+  DTR_ASSIGN(const ValueId zero, number_like(node, half_turn, 0));
   return one(node.emit("aten.where.self", {is_negative, half_turn, zero}));
 }
 
 // sin(πx) / πx, 1 at 0.
 Result<Values> sinc(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId zero, number(node, x, 0));
+  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
   DTR_ASSIGN(const ValueId is_zero, node.emit("aten.eq.Tensor", {x, zero}));
-  DTR_ASSIGN(const ValueId one_there, number(node, x, 1));
+  DTR_ASSIGN(const ValueId one_there, number_like(node, x, 1));
   DTR_ASSIGN(const ValueId angle, with_number(node, "aten.mul.Tensor", x, std::numbers::pi));
   DTR_ASSIGN(const ValueId divisor, node.emit("aten.where.self", {is_zero, one_there, angle}));
   DTR_ASSIGN(const ValueId sine, node.emit("aten.sin", {angle}));
@@ -97,7 +85,7 @@ Result<Values> normal_share(NodeImport& node) {
 
 // x · log(y + offset), 0 where x is 0.
 Result<ValueId> times_logarithm(NodeImport& node, ValueId x, ValueId y, double offset) {
-  DTR_ASSIGN(const ValueId zero, number(node, x, 0));
+  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
   DTR_ASSIGN(const ValueId is_zero, node.emit("aten.eq.Tensor", {x, zero}));
   if (offset != 0) {
     DTR_ASSIGN(y, with_number(node, "aten.add.Tensor", y, offset));
@@ -237,7 +225,7 @@ Result<Values> of_numbers(NodeImport& node) {
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
   const Attributes along{{"dim", dims}, {"keepdim", keepdim}};
   DTR_ASSIGN(const ValueId missing, is_nan(node, x));
-  DTR_ASSIGN(const ValueId zero, number(node, x, 0));
+  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
   DTR_ASSIGN(const ValueId kept, node.emit("aten.where.self", {missing, zero, x}));
   DTR_ASSIGN(const ValueId sum, node.emit("aten.sum.dim_IntList", {kept}, along));
   if (!kMean) return Values{sum};
@@ -300,11 +288,6 @@ std::vector<Operator> defined_operators() {
       tensor_row("aten.special_entr.default", "aten.log", entropy),
       tensor_row("aten.special_ndtr.default", "aten.erf", normal_share),
       tensor_row("aten.angle.default", "aten.where.self", angle),
-      view_row("aten.conj.default", "", unchanged),
-      tensor_row("aten.conj_physical.default", "", unchanged),
-      view_row("aten.positive.default", "", unchanged),
-      view_row("aten.resolve_conj.default", "", unchanged),
-      view_row("aten.resolve_neg.default", "", unchanged),
 
       tensor_row("aten.clamp_max.Tensor", kMinimum, bound_by<kMinimum, kMax>),
       tensor_row("aten.clamp_min.Tensor", kMaximum, bound_by<kMaximum, kMin>),

@@ -47,6 +47,16 @@ Result<ValueId> scaled(NodeImport& node, ValueId value, double factor, std::stri
   return node.emit("aten.mul.Tensor", {value, constant});
 }
 
+// beta · self + product, self broadcast.
+Result<Values> add_to_self(NodeImport& node, ValueId product) {
+  DTR_ASSIGN(ValueId self, node.tensor("self"));
+  DTR_ASSIGN(const double beta, node.number("beta", 1));
+  if (beta == 0) return Values{product};  // as PyTorch: self is not read then
+  DTR_ASSIGN(self, scaled(node, self, beta, "beta"));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.add.Tensor", {product, self}));
+  return Values{result};
+}
+
 // beta · self + alpha · (a · b), self broadcast. With parameters, beta and alpha disappear into
 // them and self into the bias of a linear layer where it is one value a column.
 Result<Values> add_product(NodeImport& node, std::string_view name_a, std::string_view name_b) {
@@ -77,14 +87,32 @@ Result<Values> add_product(NodeImport& node, std::string_view name_a, std::strin
   if (!fixed) {
     DTR_ASSIGN(result, scaled(node, result, alpha, "alpha"));
   }
-  if (beta == 0) return Values{result};  // as PyTorch: self is not read then
-  DTR_ASSIGN(bias, scaled(node, bias, beta, "beta"));
-  DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
-  return Values{result};
+  return add_to_self(node, result);
 }
 Result<Values> addmm(NodeImport& node) { return add_product(node, "mat1", "mat2"); }
 Result<Values> baddbmm(NodeImport& node) { return add_product(node, "batch1", "batch2"); }
 Result<Values> addmv(NodeImport& node) { return add_product(node, "mat", "vec"); }
+
+// With the product of a column and a row, or the sum of the products of a batch.
+Result<Values> addr(NodeImport& node) {
+  DTR_ASSIGN(const ValueId a, node.tensor("vec1"));
+  DTR_ASSIGN(const ValueId b, node.tensor("vec2"));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
+  DTR_ASSIGN(const ValueId column, node.view(a, {node.type(a).elements(), 1}));
+  DTR_ASSIGN(ValueId outer, node.emit("aten.mul.Tensor", {column, b}));
+  DTR_ASSIGN(outer, scaled(node, outer, alpha, "alpha"));
+  return add_to_self(node, outer);
+}
+Result<Values> addbmm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId a, node.tensor("batch1"));
+  DTR_ASSIGN(const ValueId b, node.tensor("batch2"));
+  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
+  DTR_ASSIGN(const ValueId products, node.emit("aten.matmul", {a, b}));
+  DTR_ASSIGN(ValueId sum,
+             node.emit("aten.sum.dim_IntList", {products}, {{"dim", Ints{0}}, {"keepdim", false}}));
+  DTR_ASSIGN(sum, scaled(node, sum, alpha, "alpha"));
+  return add_to_self(node, sum);
+}
 
 template <class Name>
 Result<Values> product_with(NodeImport& node, Name other) {
@@ -293,8 +321,10 @@ std::vector<Operator> matrix_operators() {
   return {
       {.target = "aten.linear.default", .op = "aten.linear", .build = linear},
       {.target = "aten.mm.default", .op = "aten.matmul", .build = mm},
+      {.target = "aten.addbmm.default", .op = "aten.matmul", .build = addbmm},
       {.target = "aten.addmm.default", .op = "aten.linear", .build = addmm},
       {.target = "aten.addmv.default", .op = "aten.matmul", .build = addmv},
+      {.target = "aten.addr.default", .op = "aten.mul.Tensor", .build = addr},
       {.target = "aten.baddbmm.default", .op = "aten.matmul", .build = baddbmm},
       {.target = "aten.matmul.default", .op = "aten.matmul", .build = matmul},
       {.target = "aten.bmm.default", .op = "aten.matmul", .build = mm},

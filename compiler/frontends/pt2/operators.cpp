@@ -230,6 +230,14 @@ Operator same_as(std::string_view target, std::string_view op) {
   return row;
 }
 
+Result<ValueId> number_like(NodeImport& node, ValueId like, double number) {
+  return node.constant(node.type(like).dtype, {}, number, "number");
+}
+Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, double number) {
+  DTR_ASSIGN(const ValueId by, number_like(node, x, number));
+  return node.emit(op, {x, by});
+}
+
 OperatorMatch find_operator(std::string_view target) {
   if (const Operator* row = find_row(target)) return {.row = row, .in_place = false};
   const size_t overload = target.rfind('.');  // "aten.relu_.default" → "aten.relu.default"

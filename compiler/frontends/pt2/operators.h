@@ -171,6 +171,11 @@ inline Operator tensor_row(std::string_view target, std::string_view op,
   return {.target = target, .op = op, .build = build};
 }
 
+// A constant of one element in the dtype of `like`, and `op` with one as its second operand.
+// Errors: those of GraphBuilder.
+Result<ValueId> number_like(NodeImport& node, ValueId like, double number);
+Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, double number);
+
 // One value as the only result.
 inline Result<Values> one(Result<ValueId> value) {
   if (!value) return tl::unexpected(std::move(value).error());
@@ -217,8 +222,6 @@ std::vector<Operator> mask_operators();
 std::vector<Operator> quantization_operators();
 std::vector<Operator> recurrent_operators();
 std::vector<Operator> statistics_operators();
-std::vector<Operator> stacking_operators();
-std::vector<Operator> defined_operators();
 std::vector<Operator> stacking_operators();
 std::vector<Operator> defined_operators();
 std::vector<Operator> scatter_operators();

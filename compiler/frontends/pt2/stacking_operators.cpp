@@ -234,33 +234,6 @@ Result<Values> matrix_power(NodeImport& node) {
   }
 }
 
-// beta · self + alpha · product.
-Result<Values> add_product(NodeImport& node, ValueId product) {
-  DTR_ASSIGN(ValueId self, node.tensor("self"));
-  DTR_ASSIGN(const double beta, node.number("beta", 1));
-  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
-  if (beta != 1) {
-    DTR_ASSIGN(const ValueId factor, node.constant(node.type(self).dtype, {}, beta, "beta"));
-    DTR_ASSIGN(self, node.emit("aten.mul.Tensor", {self, factor}));
-  }
-  return one(node.emit("aten.add.Tensor", {self, product}, {{"alpha", alpha}}));
-}
-Result<Values> add_outer(NodeImport& node) {
-  DTR_ASSIGN(const ValueId a, node.tensor("vec1"));
-  DTR_ASSIGN(const ValueId b, node.tensor("vec2"));
-  DTR_ASSIGN(const ValueId column, node.view(a, {node.type(a).elements(), 1}));
-  DTR_ASSIGN(const ValueId product, node.emit("aten.mul.Tensor", {column, b}));
-  return add_product(node, product);
-}
-Result<Values> add_sum_of_products(NodeImport& node) {
-  DTR_ASSIGN(const ValueId a, node.tensor("batch1"));
-  DTR_ASSIGN(const ValueId b, node.tensor("batch2"));
-  DTR_ASSIGN(const ValueId products, node.emit("aten.matmul", {a, b}));
-  DTR_ASSIGN(const ValueId sum,
-             node.emit("aten.sum.dim_IntList", {products}, {{"dim", Ints{0}}, {"keepdim", false}}));
-  return add_product(node, sum);
-}
-
 // The sum over what `size` has one element of, or does not have.
 Result<Values> sum_to_size(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
@@ -306,8 +279,6 @@ std::vector<Operator> stacking_operators() {
       tensor_row("aten.diagflat.default", "aten.where.self", flat_diagonal),
       tensor_row("aten.trace.default", "aten.sum.dim_IntList", trace),
 
-      tensor_row("aten.addbmm.default", "aten.matmul", add_sum_of_products),
-      tensor_row("aten.addr.default", "aten.mul.Tensor", add_outer),
       tensor_row("aten.chain_matmul.default", "aten.matmul", chain_of_products),
       tensor_row("aten.inner.default", "aten.matmul", inner),
       tensor_row("aten.linalg_matrix_power.default", "aten.matmul", matrix_power),

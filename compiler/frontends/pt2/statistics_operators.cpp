@@ -14,10 +14,6 @@
 namespace dtr::pt2 {
 namespace {
 
-Result<ValueId> number(NodeImport& node, ValueId like, double value) {
-  return node.constant(node.type(like).dtype, {}, value, "number");
-}
-
 // ---- quantiles
 
 // Where a quantile lies between the sorted elements of a dimension: weight 0 is the lower one.
@@ -52,7 +48,8 @@ Result<ValueId> at_rank(NodeImport& node, ValueId sorted, int64_t dim, const Ran
   DTR_ASSIGN(const ValueId upper, node.slice(sorted, dim, rank.lower + 1, rank.lower + 2));
   DTR_ASSIGN(const ValueId way, node.emit("aten.sub.Tensor", {upper, lower}));
   const bool from_upper = rank.weight >= 0.5;  // the shorter way, as PyTorch takes it
-  DTR_ASSIGN(const ValueId weight, number(node, lower, from_upper ? rank.weight - 1 : rank.weight));
+  DTR_ASSIGN(const ValueId weight,
+             number_like(node, lower, from_upper ? rank.weight - 1 : rank.weight));
   DTR_ASSIGN(const ValueId part, node.emit("aten.mul.Tensor", {way, weight}));
   return node.emit("aten.add.Tensor", {from_upper ? upper : lower, part});
 }
@@ -122,7 +119,7 @@ Result<Values> mode(NodeImport& node) {
   std::vector<double> all(static_cast<size_t>(extent));
   std::iota(all.begin(), all.end(), 0);
   DTR_ASSIGN(const ValueId places, node.GraphBuilder::constant(DType::kInt64, all, along));
-  DTR_ASSIGN(const ValueId none, number(node, places, 0));
+  DTR_ASSIGN(const ValueId none, number_like(node, places, 0));
   DTR_ASSIGN(const ValueId here, node.emit("aten.where.self", {is_here, places, none}));
   DTR_ASSIGN(const ValueId index, extreme("aten.amax", here));
   Values results;
@@ -146,8 +143,8 @@ Result<Values> histogram(NodeImport& node) {
   const DType dtype = node.type(x).dtype;
   DTR_ASSIGN(x, node.cast(x, DType::kFloat32));
   DTR_ASSIGN(x, node.view(x, {node.type(x).elements(), 1}));
-  DTR_ASSIGN(ValueId from, number(node, x, least));
-  DTR_ASSIGN(ValueId to, number(node, x, most));
+  DTR_ASSIGN(ValueId from, number_like(node, x, least));
+  DTR_ASSIGN(ValueId to, number_like(node, x, most));
   if (least == most) {  // the range of the elements
     const auto extreme = [&](std::string_view op) {
       return node.emit(op, {x}, {{"dim", Ints{0, 1}}, {"keepdim", false}});
@@ -167,11 +164,11 @@ Result<Values> histogram(NodeImport& node) {
   DTR_ASSIGN(const ValueId is_inside, node.emit("aten.logical_and", {is_above, is_below}));
   DTR_ASSIGN(const ValueId way, node.emit("aten.sub.Tensor", {x, from}));
   DTR_ASSIGN(const ValueId width, node.emit("aten.sub.Tensor", {to, from}));
-  DTR_ASSIGN(const ValueId factor, number(node, x, static_cast<double>(bins)));
+  DTR_ASSIGN(const ValueId factor, number_like(node, x, static_cast<double>(bins)));
   DTR_ASSIGN(const ValueId scaled, node.emit("aten.mul.Tensor", {way, factor}));
   DTR_ASSIGN(const ValueId place, node.emit("aten.div.Tensor", {scaled, width}));
   DTR_ASSIGN(const ValueId whole, node.emit("aten.floor", {place}));
-  DTR_ASSIGN(const ValueId last, number(node, x, static_cast<double>(bins - 1)));
+  DTR_ASSIGN(const ValueId last, number_like(node, x, static_cast<double>(bins - 1)));
   DTR_ASSIGN(const ValueId bin, node.emit("aten.minimum", {whole, last}));
   std::vector<double> all(static_cast<size_t>(bins));
   std::iota(all.begin(), all.end(), 0);
@@ -216,10 +213,10 @@ Result<Values> area(NodeImport& node) {
     DTR_ASSIGN(step, node.emit("aten.sub.Tensor", {far, near}));
   } else {
     DTR_ASSIGN(const double dx, node.number("dx", 1));
-    DTR_ASSIGN(step, number(node, y, dx));
+    DTR_ASSIGN(step, number_like(node, y, dx));
   }
   DTR_ASSIGN(sum, node.emit("aten.mul.Tensor", {sum, step}));
-  DTR_ASSIGN(const ValueId half, number(node, y, 0.5));
+  DTR_ASSIGN(const ValueId half, number_like(node, y, 0.5));
   if (kRunning) {
     DTR_ASSIGN(sum, compositions::scan(node, sum, dim, [&](ValueId first, ValueId second) {
                  return node.emit("aten.add.Tensor", {first, second});

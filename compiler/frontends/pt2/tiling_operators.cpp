@@ -102,17 +102,11 @@ Result<Values> roll(NodeImport& node) {
   return Values{result};
 }
 
-// fftshift brings frequency 0 to the middle of each dimension, ifftshift brings it back.
 template <bool kBack>
 Result<Values> shift_frequencies(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  const Shape shape = node.type(x).shape;
-  DTR_ASSIGN(const Ints dims, node.dims("dim", shape.size()));
-  Ints shifts;
-  for (const int64_t dim : dims)
-    shifts.push_back((shape[static_cast<size_t>(dim)] + (kBack ? 1 : 0)) / 2);
-  DTR_ASSIGN(const ValueId result, compositions::roll(node, x, shifts, dims));
-  return Values{result};
+  DTR_ASSIGN(const Ints dims, node.dims("dim", node.type(x).rank()));
+  return one(compositions::shift_frequencies(node, x, dims, kBack));
 }
 
 Result<Values> pad(NodeImport& node) {
