@@ -122,6 +122,7 @@ Result<void> OutputFile::write(std::span<const std::byte> bytes) {
 }
 
 Result<void> OutputFile::close() {
+  if (fd_ < 0) return {};
   if (::close(std::exchange(fd_, -1)) != 0) return refuse(errno);
   return {};
 }

@@ -28,6 +28,8 @@ class OutputFile {
   ~OutputFile();  // removes the temporary file unless it was committed; a signal does too
 
   Result<void> write(std::span<const std::byte> bytes);
+  // No more is written: gives the file descriptor back before commit(), which calls it too.
+  Result<void> close();
   // Renames the temporary file to the target, replacing an existing file.
   Result<void> commit();
   // Commits several files: all of them, or none.
@@ -36,7 +38,6 @@ class OutputFile {
  private:
   OutputFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   tl::unexpected<Diagnostic> refuse(int error) const;
-  Result<void> close();
   Result<void> take_name();
 
   std::string path_;

@@ -10,6 +10,7 @@
 
 #include "compiler/ir/constant_pool.h"
 #include "compiler/support/file_contents.h"
+#include "compiler/support/interruption.h"
 #include "compiler/support/output_file.h"
 
 namespace dtr {
@@ -26,6 +27,40 @@ uint64_t hash_of(const std::string& text) { return content_hash(std::as_bytes(st
 
 bool is_data(const std::string& path) { return path.ends_with(".pte") || path.ends_with(".ptd"); }
 
+// Folders that were not there: removed with their contents, by an error or a signal, unless kept.
+class NewFolders {
+ public:
+  NewFolders() = default;
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+  ~NewFolders() {
+    std::error_code ignored;
+    for (const Folder& each : made_) fs::remove_all(each.path, ignored);
+  }
+
+  Result<void> make(const fs::path& folder) {
+    std::error_code error;
+    if (fs::is_directory(folder, error)) return {};
+    if (folder.has_parent_path()) DTR_TRY(make(folder.parent_path()));
+    const auto held = block_signals();
+    if (fs::create_directory(folder, error))
+      made_.push_back({folder, Ephemeral::path(folder.string())});
+    if (!error) return {};
+    return fail(DiagnosticId::kFileNotWritable, "cannot make the folder: " + error.message(),
+                error == std::errc::no_space_on_device ? "free some space or write elsewhere"
+                                                       : "choose a folder where you may write",
+                {.file = folder.string()});
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  struct Folder {
+    fs::path path;
+    Ephemeral ephemeral;
+  };
+  std::vector<Folder> made_;
+};
+
 class ProjectFolder {
  public:
   explicit ProjectFolder(const std::string& folder) : folder_(folder) { read_list(); }
@@ -33,8 +68,11 @@ class ProjectFolder {
   Result<FirmwareChanges> write(std::span<const FirmwareFile> files) {
     DTR_TRY(check_nothing_in_the_way(files));
     for (const FirmwareFile& file : files) DTR_TRY(place(file));
+    DTR_TRY(prepare_list());
+    const auto held = block_signals();  // the project is the old one or the new one
+    DTR_TRY(OutputFile::commit(prepared_));
+    folders_.keep();
     remove_unused();
-    DTR_TRY(write_list());
     return std::move(changes_);
   }
 
@@ -85,13 +123,14 @@ class ProjectFolder {
         "choose another folder, or move them away", {.file = folder_.string()});
   }
 
-  Result<void> put(const std::string& path, const std::string& text) const {
-    std::error_code error;
-    fs::create_directories(at(path).parent_path(), error);
-    if (error)
-      return fail(DiagnosticId::kFileNotWritable, "cannot make the folder: " + error.message(),
-                  "choose a folder where you may write", {.file = at(path).parent_path().string()});
-    return write_file(at(path).string(), text);
+  // Writes a file beside the one that it will replace.
+  Result<void> prepare(const std::string& path, const std::string& text) {
+    DTR_TRY(folders_.make(at(path).parent_path()));
+    DTR_ASSIGN(OutputFile file, OutputFile::create(at(path).string()));
+    DTR_TRY(file.write(std::as_bytes(std::span(text))));
+    DTR_TRY(file.close());
+    prepared_.push_back(std::move(file));
+    return {};
   }
 
   Result<void> place(const FirmwareFile& file) {
@@ -99,7 +138,7 @@ class ProjectFolder {
     const uint64_t hash = hash_of(file.text);
     after_[file.path] = hash;
     if (there == hash) return {};  // its time stays, so that it is not built again
-    if (!there || there == wrote || is_data(file.path)) return put(file.path, file.text);
+    if (!there || there == wrote || is_data(file.path)) return prepare(file.path, file.text);
     const std::string beside = file.path + ".new";
     if (wrote == hash && !(recorded(beside) && present(beside))) {
       changes_.kept.push_back(file.path);
@@ -107,7 +146,7 @@ class ProjectFolder {
     }
     changes_.beside.push_back(file.path);
     after_[beside] = hash;
-    return put(beside, file.text);
+    return prepare(beside, file.text);
   }
 
   void remove_unused() {
@@ -127,15 +166,17 @@ class ProjectFolder {
     }
   }
 
-  Result<void> write_list() const {
+  Result<void> prepare_list() {
     std::string text(kListHead);
     for (const auto& [path, hash] : after_) text += fmt::format("{:016x} {}\n", hash, path);
-    return put(kWrittenList, text);
+    return prepare(kWrittenList, text);
   }
 
   fs::path folder_;
   std::map<std::string, uint64_t> before_, after_;  // hash by path
   FirmwareChanges changes_;
+  NewFolders folders_;
+  std::vector<OutputFile> prepared_;
 };
 
 }  // namespace

@@ -26,8 +26,9 @@ struct FirmwareChanges {
 
 // Writes a project to `folder`, which is created if it does not exist. The list of written files
 // (kWrittenList) has their checksums, which show the files that the user has changed since.
-// Programs and tensor files (.pte, .ptd) are always written. Errors: kFirmwareFolder, naming
-// existing files that an earlier run did not write; kFileNotWritable.
+// Programs and tensor files (.pte, .ptd) are always written. Files take their names when all of
+// them are complete: an error or a signal leaves the folder as it was. Errors: kFirmwareFolder,
+// naming existing files that an earlier run did not write; kFileNotWritable.
 Result<FirmwareChanges> write_firmware(std::span<const FirmwareFile> files,
                                        const std::string& folder);
 

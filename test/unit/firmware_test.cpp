@@ -1,7 +1,10 @@
 // The folder of a firmware project: written again, for other programs, with changes of its user.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "compiler/support/output_file.h"
 #include "host/firmware/firmware_folder.h"
@@ -130,6 +133,48 @@ TEST_F(FirmwareFolder, EqualFilesOfOthersAreTaken) {
   EXPECT_EQ(changes.kept, Paths());
   EXPECT_EQ(changes.beside, Paths());
   EXPECT_EQ(text("CMakeLists.txt"), "x");
+}
+
+// Where one file cannot be written, the folder stays as it was: an earlier project whole, no file
+// of the new one, and no folder that was made for it.
+TEST_F(FirmwareFolder, AnErrorLeavesTheFolderAsItWas) {
+  const auto all_paths = [&] {
+    std::set<std::string> paths;
+    for (const auto& each : std::filesystem::recursive_directory_iterator(folder_ / ""))
+      paths.insert(each.path());
+    return paths;
+  };
+  const std::vector<FirmwareFile> next = {
+      {"main.cpp", "runs b"}, {"model_b/model.cpp", std::string(100000, 'b')}, {"z.cpp", "z"}};
+  const auto on_a_full_disk = [&] {  // a limit for files gives the error EFBIG behind its bytes
+    rlimit before;
+    getrlimit(RLIMIT_FSIZE, &before);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {.rlim_cur = 50000, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string error = test::error_text(write_firmware(next, folder_ / "project"));
+    setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    return error;
+  };
+  EXPECT_NE(on_a_full_disk().find("model_b/model.cpp: cannot write the file"), std::string::npos);
+  EXPECT_EQ(all_paths(), std::set<std::string>());
+
+  write({{"main.cpp", "runs a"}, {"model_a/model.cpp", "a"}});
+  const std::set<std::string> before = all_paths();
+  EXPECT_NE(on_a_full_disk().find("error[file-not-writable]"), std::string::npos);
+  EXPECT_EQ(all_paths(), before);
+  EXPECT_EQ(text("main.cpp"), "runs a");
+
+  change("model_b", "a file where the folder goes");
+  EXPECT_NE(
+      test::error_text(write_firmware(next, folder_ / "project")).find("cannot make the folder"),
+      std::string::npos);
+  EXPECT_EQ(text("main.cpp"), "runs a");
+  std::filesystem::remove(path("model_b"));
+  write(next);
+  EXPECT_EQ(text("main.cpp"), "runs b");
+  EXPECT_FALSE(exists("model_a"));
 }
 
 // A list that someone wrote removes nothing elsewhere.
