@@ -124,8 +124,8 @@ Result<Compilation> place_model(ModelSource source, const CompileSettings& setti
 Result<Compilation> quantize_model(ModelSource source, const CompileSettings& settings);
 
 // Checks that the target could run a model of these types, before memory of their size is
-// allocated. Errors: kPt2UnsupportedDtype (float64), kMemoryExceeded (a tensor that would not fit
-// into SRAM even as int8).
+// allocated. Errors: kPt2UnsupportedDtype (float64), kMemoryExceeded (an input or output that would
+// not fit into SRAM even as int8, another tensor of more than 16 times its bytes).
 Result<void> check_model(const Module& module, const TargetDescription& target);
 
 }  // namespace dtr

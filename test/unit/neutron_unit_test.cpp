@@ -262,14 +262,16 @@ TEST(NeutronSupport, TheTableAndTheRefusalAreOneSentence) {
   EXPECT_FALSE(backend->support(ops::kQuantize));
 }
 
+// Of what runs in stripes a row of the result is enough.
 TEST(NeutronSupport, EverythingLiesInSramTogether) {
   const std::string text = conv("1,8,16,16", "8,8,3,3", "1,8,14,14", kPlain);
-  // 2048 + 1568 bytes of tensors, 96 of parameters, 576 of weights, 256 for a table.
-  EXPECT_EQ(refusal(text, test::machine_with_sram(4544)), "");
-  EXPECT_EQ(refusal(text, test::machine_with_sram(4543)),
-            "npu-sram: an operator's operands, results and constants share the target's SRAM; "
-            "operands and results take 3616 bytes and constants 928 bytes, of 4543; use smaller "
-            "tensors: a lower resolution, fewer channels or a "
+  // Three rows of 128 bytes and one of 112, 96 bytes of parameters, 576 of weights, 256 for a
+  // table.
+  EXPECT_EQ(refusal(text, test::machine_with_sram(1424)), "");
+  EXPECT_EQ(refusal(text, test::machine_with_sram(1423)),
+            "npu-sram: one row of an operator's result, what it needs of the operands, and "
+            "constants share the target's SRAM; operands and results take 496 bytes and constants "
+            "928 bytes, of 1423; use smaller tensors: a lower resolution, fewer channels or a "
             "smaller batch");
 }
 

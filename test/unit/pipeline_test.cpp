@@ -1,4 +1,5 @@
 // What the settings of compile_model do: each step that a setting, or its default, decides.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "compiler/pipeline/placement_report.h"
 #include "device/pte/manifest.h"
 #include "host/session/session.h"
+#include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
@@ -196,7 +198,8 @@ TEST(Pipeline, WhatIsCutOffIsNotChecked) {
   EXPECT_TRUE(part) << to_text(part.error());
 }
 
-// As int8 a tensor may fill all of the SRAM, and no more.
+// As int8 an input or an output may fill all of the SRAM, and no more. What is between them may be
+// made in stripes, of up to 16 times the SRAM.
 TEST(Pipeline, TensorsBeyondSramAreRefusedBeforeTheWork) {
   TargetDescription target = *find_target("cortex-m33");
   target.memory.sram_bytes = 1000;
@@ -210,6 +213,19 @@ TEST(Pipeline, TensorsBeyondSramAreRefusedBeforeTheWork) {
   EXPECT_EQ(large.error().id, DiagnosticId::kMemoryExceeded);
   EXPECT_EQ(large.error().reason,
             "`x` of shape 7x11x13 needs 1,001 bytes in int8; cortex-m33 has 1,000 bytes of SRAM");
+  const auto check_between = [&](int64_t elements, std::string_view result) {
+    return check_model(
+        parse(fmt::format("graph @forward(%x: f32[1,1]) {{\n"
+                          "  %wide: f32[1,{0}] = aten.expand(%x) {{size = [1, {0}]}}\n"
+                          "  %one: f32[1,1] = aten.amax(%wide) {{dim = [1], keepdim = true}}\n"
+                          "  return %{1}\n}}\n",
+                          elements, result)),
+        target);
+  };
+  EXPECT_TRUE(check_between(16000, "one"));
+  EXPECT_EQ(test::error_id(check_between(16001, "one")), "memory-exceeded");
+  EXPECT_TRUE(check_between(1000, "wide"));
+  EXPECT_EQ(test::error_id(check_between(1001, "wide")), "memory-exceeded");
   const Result<void> wide = check("f64[1,3]");
   ASSERT_FALSE(wide);
   EXPECT_EQ(wide.error().id, DiagnosticId::kPt2UnsupportedDtype);

@@ -112,18 +112,27 @@ Outside window_of_padding(const ops::Window& window) {
   return std::nullopt;
 }
 
-Outside beyond_sram(const OpQuery& q, uint64_t staged) {
+Outside row_beyond_sram(const OpQuery& q, uint64_t staged, int64_t operand_rows) {
+  constexpr size_t kImageRank = 4, kRowDim = 2;
+  const auto bytes_of = [&](ValueId value, int64_t rows) {
+    const Type& type = q.graph.type(value);
+    if (type.rank() != kImageRank || rows == 0) return static_cast<uint64_t>(type.bytes());
+    const int64_t all = std::max<int64_t>(type.shape[kRowDim], 1);
+    return static_cast<uint64_t>(type.bytes() / all * std::min(rows, all));
+  };
   const Op& op = q.graph.op(q.op);
   uint64_t activations = 0;
   for (const ValueId operand : op.operands)
     if (operand.valid() && !q.graph.is_constant(operand))
-      activations += static_cast<uint64_t>(q.graph.type(operand).bytes());
+      activations += bytes_of(operand, operand_rows);
   for (const ValueId result : op.results)
-    activations += static_cast<uint64_t>(q.graph.type(result).bytes());
+    activations += bytes_of(result, std::min<int64_t>(operand_rows, 1));
   const uint64_t sram = machine_of(q).target.sram_bytes;
   if (activations + staged <= sram) return std::nullopt;
   return fmt::format("operands and results take {} bytes and constants {} bytes, of {}",
                      activations, staged, sram);
 }
+
+Outside beyond_sram(const OpQuery& q, uint64_t staged) { return row_beyond_sram(q, staged, 0); }
 
 }  // namespace dtr::neutron

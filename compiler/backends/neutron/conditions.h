@@ -51,6 +51,8 @@ extern const Condition kConstantBias;
 std::optional<std::string> beyond(int64_t limit, int64_t height, int64_t width);
 std::optional<std::string> window_of_padding(const ops::Window& window);
 std::optional<std::string> beyond_sram(const OpQuery& question, uint64_t staged);
+std::optional<std::string> row_beyond_sram(const OpQuery& question, uint64_t staged,
+                                           int64_t operand_rows);
 
 // The window of the op that a query is about.
 using WindowOf = ops::Window (*)(const OpQuery&);
@@ -86,6 +88,21 @@ inline constexpr Condition kFitsSram{
     "npu-sram", "an operator's operands, results and constants share the target's SRAM",
     "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
     [](const OpQuery& q) { return beyond_sram(q, kStaged(q)); }};
+// For operators that may run in stripes (schedule/stripes.h): one row of the result, the rows of
+// the operands that it needs, and staged constants fit SRAM together. `kRows`: rows of each operand
+// of rank 4; 0: the whole operator is counted.
+template <uint64_t (*kStaged)(const OpQuery&), int64_t (*kRows)(const OpQuery&)>
+inline constexpr Condition kRowFitsSram{
+    "npu-sram",
+    "one row of an operator's result, what it needs of the operands, and constants share the "
+    "target's SRAM",
+    "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
+    [](const OpQuery& q) { return row_beyond_sram(q, kStaged(q), kRows(q)); }};
+// The rows that a window of this extent covers; one, for elementwise operators.
+inline int64_t rows_under(const ops::WindowAxis& axis) {
+  return axis.dilation * (axis.kernel - 1) + 1;
+}
+inline int64_t one_row(const OpQuery&) { return 1; }
 // For kFitsSram: an operator that stages no constants.
 inline uint64_t nothing_staged(const OpQuery&) { return 0; }
 

@@ -17,7 +17,7 @@ uint64_t constant_bytes(const OpQuery& q) {
   return bytes;
 }
 constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
-                                            &kFitsSram<constant_bytes>};
+                                            &kRowFitsSram<constant_bytes, one_row>};
 
 std::optional<std::string> tensor_divisor(const OpQuery& q) {
   const Graph& graph = q.graph;

@@ -249,6 +249,10 @@ uint64_t staged(const OpQuery& q) {
     most = std::max(most, least_staged_bytes(machine_of(q).target, part.window, part.mapping));
   return most;
 }
+// A transposed convolution writes rows of its result in turns, which do not run in stripes.
+int64_t operand_rows(const OpQuery& q) {
+  return q.view.attribute<bool>("transposed") ? 0 : rows_under(window(q).h);
+}
 // At most, were no groups to share a call.
 int64_t calls(const OpQuery& q) {
   const ops::ConvolutionShape shape = ops::convolution_shape(q.view);
@@ -284,9 +288,16 @@ constexpr Condition kPadding{"npu-padding", "the NPU takes padding of at most 16
                                const ops::Window of = window(q);
                                return beyond(npu::kMaxPad / 2, of.h.pad, of.w.pad);
                              }};
-constexpr const Condition* kConditions[] = {
-    &kInt8Operand,    &kNotEmpty,         &kConstantWeight, &kConstantBias, &kKernelSize<window>,
-    &kStride<window>, &kDilation<window>, &kPadding,        &kCalls,        &kFitsSram<staged>};
+constexpr const Condition* kConditions[] = {&kInt8Operand,
+                                            &kNotEmpty,
+                                            &kConstantWeight,
+                                            &kConstantBias,
+                                            &kKernelSize<window>,
+                                            &kStride<window>,
+                                            &kDilation<window>,
+                                            &kPadding,
+                                            &kCalls,
+                                            &kRowFitsSram<staged, operand_rows>};
 
 npu::Address moved(npu::Address address, int64_t bytes) {
   return {address.region, address.offset + word(bytes)};

@@ -8,7 +8,8 @@ namespace dtr::neutron {
 namespace {
 
 uint64_t table_bytes(const OpQuery&) { return sizeof(Table); }
-constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kFitsSram<table_bytes>};
+constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty,
+                                            &kRowFitsSram<table_bytes, one_row>};
 
 std::optional<Kernel> estimate(const Machine&, const OpView& view) {
   return npu::dense_lookup(static_cast<uint32_t>(view.result().elements()));

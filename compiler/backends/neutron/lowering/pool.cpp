@@ -76,6 +76,10 @@ uint64_t padded_first(const OpQuery& q) {
              ? static_cast<uint64_t>(padded_bytes(image_of(q.view.operand(0).shape), window))
              : 0;
 }
+// A padded copy is made of the whole operand.
+int64_t rows_of_pool(const OpQuery& q) {
+  return padded_first(q) > 0 ? 0 : rows_under(pool_window_of(q).h);
+}
 constexpr Condition kOneDivisor{
     "npu-average-divisor",
     "the NPU divides the windows of an average with a range of its own by one number",
@@ -92,14 +96,14 @@ constexpr const Condition* kMaxPoolConditions[] = {&kInt8Operand,
                                                    &kStride<pool_window_of>,
                                                    &kDilation<pool_window_of>,
                                                    &kWindowNotOfPadding<pool_window_of>,
-                                                   &kFitsSram<padded_first>};
+                                                   &kRowFitsSram<padded_first, rows_of_pool>};
 constexpr const Condition* kAvgPoolConditions[] = {&kInt8Operand,
                                                    &kNotEmpty,
                                                    &kOneDivisor,
                                                    &kKernelSize<pool_window_of>,
                                                    &kStride<pool_window_of>,
                                                    &kWindowNotOfPadding<pool_window_of>,
-                                                   &kFitsSram<padded_first>};
+                                                   &kRowFitsSram<padded_first, rows_of_pool>};
 
 std::optional<Kernel> estimate_pool(const Machine&, const OpView& view) {
   return npu::Pool{.window = window_of_pool(view.operand(0).shape, ops::pool_window(view))};
