@@ -12,15 +12,51 @@
 namespace dtr {
 namespace {
 
-// "conv2d" of "aten.conv2d.default", "aten.convolution" too.
+// "conv2d" of "aten.conv2d.default"; the name also as "aten.conv2d", "aten::conv2d" and
+// "torch.ops.aten.conv2d".
 bool names_operator(std::string_view name, std::string_view op) {
   if (op == name) return true;
+  if (name.starts_with("torch.ops.")) name.remove_prefix(10);
+  if (name.starts_with("aten.")) name.remove_prefix(5);
+  if (name.starts_with("aten::")) name.remove_prefix(6);
   if (op.starts_with("aten.")) op.remove_prefix(5);
   return op == name || op.substr(0, op.find('.')) == name;
 }
 
-bool is_named(const Module& module, const Graph& graph, OpId id, std::string_view name) {
-  return is_operator(module, graph, id, name) || has_name(module, graph, id, name);
+constexpr std::string_view kNodePrefix = "name:", kOperatorPrefix = "op:";
+
+// What an option names: without a prefix a node or an operator.
+struct Selected {
+  std::string_view name;
+  bool as_node = true, as_operator = true;
+
+  explicit Selected(std::string_view text) : name(text) {
+    if (text.starts_with(kNodePrefix)) {
+      name.remove_prefix(kNodePrefix.size());
+      as_operator = false;
+    } else if (text.starts_with(kOperatorPrefix)) {
+      name.remove_prefix(kOperatorPrefix.size());
+      as_node = false;
+    }
+  }
+};
+
+struct Found {
+  std::vector<OpId> as_node, as_operator;
+  // Which of the two is meant matters, and nothing tells.
+  bool is_ambiguous() const {
+    return !as_node.empty() && !as_operator.empty() && as_node != as_operator;
+  }
+};
+
+Found find_ops(const Module& module, const Graph& graph, const Selected& selected) {
+  Found found;
+  for (const OpId op : graph.ops()) {
+    if (selected.as_node && has_name(module, graph, op, selected.name)) found.as_node.push_back(op);
+    if (selected.as_operator && is_operator(module, graph, op, selected.name))
+      found.as_operator.push_back(op);
+  }
+  return found;
 }
 
 // Names of nodes and operators; an operator without a source goes by the name of its result.
@@ -40,18 +76,19 @@ std::set<std::string> all_names(const Module& module, bool operators) {
   return names;
 }
 
-tl::unexpected<Diagnostic> unknown(const Module& module, const std::string& name, bool operators) {
+// `operators`: the name could have been one of an operator.
+tl::unexpected<Diagnostic> unknown(const Module& module, std::string_view name, bool operators) {
   constexpr size_t kNear = 3;
   const std::set<std::string> names = all_names(module, operators);
   std::string list;
-  for (const std::string& near : nearest(name, {names.begin(), names.end()}, kNear))
+  for (const std::string& near : nearest(std::string(name), {names.begin(), names.end()}, kNear))
     list += fmt::format("{}`{}`", list.empty() ? "" : ", ", near);
   return fail(
       DiagnosticId::kNodeUnknown,
       fmt::format("the model has no {} `{}`", operators ? "node or operator" : "node", name),
       list.empty() ? std::string("the model is empty")
                    : fmt::format("names that are near: {}", list),
-      {.file = module.file, .node = name});
+      {.file = module.file, .node = std::string(name)});
 }
 
 }  // namespace
@@ -80,17 +117,25 @@ Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
   std::vector<PlacementOverride> overrides(graph.op_slots(), PlacementOverride::kNone);
   const auto apply = [&](const std::vector<std::string>& names,
                          PlacementOverride choice) -> Result<void> {
-    for (const std::string& name : names) {
-      bool found =
-          std::any_of(module.sources.begin(), module.sources.end(), [&](const SourceOp& source) {
-            return source.name == name || names_operator(name, source.target);
-          });
-      for (const OpId op : graph.ops())
-        if (is_named(module, graph, op, name)) {
-          overrides[op.index] = choice;
-          found = true;
-        }
-      if (!found) return unknown(module, name, true);
+    for (const std::string& text : names) {
+      const Selected selected(text);
+      const Found found = find_ops(module, graph, selected);
+      if (found.is_ambiguous())
+        return fail(
+            DiagnosticId::kNodeUnknown,
+            fmt::format("`{}` is the name of a node and of an operator that the model has {} times",
+                        text, found.as_operator.size()),
+            fmt::format("name the node with {}{}, or every node of the operator with {}{}",
+                        kNodePrefix, text, kOperatorPrefix, text),
+            {.file = module.file, .node = text});
+      for (const std::vector<OpId>& ops : {found.as_node, found.as_operator})
+        for (const OpId op : ops) overrides[op.index] = choice;
+      if (!found.as_node.empty() || !found.as_operator.empty()) continue;
+      const bool was_there = std::ranges::any_of(module.sources, [&](const SourceOp& source) {
+        return (selected.as_node && source.name == selected.name) ||
+               (selected.as_operator && names_operator(selected.name, source.target));
+      });
+      if (!was_there) return unknown(module, selected.name, selected.as_operator);
     }
     return {};
   };
@@ -105,8 +150,15 @@ Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
   return overrides;
 }
 
-Result<void> stop_at(Module& module, const std::string& node) {
+std::string selector_of(const Module& module, const Graph& graph, const std::string& node) {
+  const Selected bare(node);
+  const bool needs_prefix = bare.name != node || find_ops(module, graph, bare).is_ambiguous();
+  return needs_prefix ? std::string(kNodePrefix) + node : node;
+}
+
+Result<void> stop_at(Module& module, const std::string& name) {
   Graph& graph = module.forward();
+  const std::string_view node = Selected(name).as_operator ? name : Selected(name).name;
   OpId last;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);

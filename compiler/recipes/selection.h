@@ -1,5 +1,6 @@
-// Finds the operators that options of a compilation name: by the name of the node in the model, or
-// by operator ("aten.relu", "relu").
+// Finds the operators that options of a compilation name: by the name of the node in the model
+// ("name:relu_1", or "relu_1" alone), or by operator ("op:relu", or "relu", "aten.relu",
+// "aten::relu" alone).
 #pragma once
 
 #include <string>
@@ -17,13 +18,17 @@ bool is_operator(const Module& module, const Graph& graph, OpId op, std::string_
 bool has_name(const Module& module, const Graph& graph, OpId op, std::string_view name);
 
 // The placement override of each op, by op slot. An op that both lists name, one by node and one by
-// operator, is kept off. Error: kNodeUnknown, with the nearest names; or for a name in both lists.
+// operator, is kept off. Error: kNodeUnknown, with the nearest names; or for a name in both lists,
+// or without a prefix for a name that selects other ops as a node than as an operator.
 Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
                                                          const std::vector<std::string>& keep_off,
                                                          const std::vector<std::string>& force_on);
 
+// The text that selects this node alone: its name, with a prefix where it needs one.
+std::string selector_of(const Module& module, const Graph& graph, const std::string& node);
+
 // Makes the results of the node's last op the outputs of the graph and removes ops that only the
 // other outputs need. Error: kNodeUnknown.
-Result<void> stop_at(Module& module, const std::string& node);
+Result<void> stop_at(Module& module, const std::string& name);
 
 }  // namespace dtr

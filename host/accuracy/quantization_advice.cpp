@@ -6,12 +6,14 @@
 
 #include <algorithm>
 
+#include "compiler/recipes/selection.h"
 #include "compiler/support/encode.h"
 
 namespace dtr {
 namespace {
 
-std::string remedy(const ErrorRow& row, const TensorRow& tensor) {
+// `selector` names the operator to --keep-float.
+std::string remedy(const ErrorRow& row, const TensorRow& tensor, const std::string& selector) {
   const std::string range = terminal_format("{:.4g} to {:.4g}", tensor.range.min, tensor.range.max);
   const double rounding = 1 - row.by_weights - row.by_saturation;
   const bool by_weights = row.by_weights > std::max(row.by_saturation, rounding);
@@ -38,21 +40,22 @@ std::string remedy(const ErrorRow& row, const TensorRow& tensor) {
         tensor.narrow->range.max);
   return terminal_format(
       "one code is {:.3g} of its range of {}: try --keep-float {}, or train it with quantization",
-      tensor.scale, range, row.name);
+      tensor.scale, range, selector);
 }
 
 }  // namespace
 
-std::string advice_of(const QuantizationReport& report) {
+std::string advice_of(const QuantizationReport& report, const Module& module, const Graph& model) {
   if (report.share_samples == 0 || report.outputs_db >= kGoodOutputDecibels) return {};
   const auto worst = std::ranges::max_element(
       report.operators, {}, [](const ErrorRow& row) { return row.share.value_or(0); });
   if (worst == report.operators.end() || worst->share.value_or(0) <= 0) return {};
   const auto tensor = std::ranges::find(report.tensors, worst->tensor, &TensorRow::name);
   if (tensor == report.tensors.end()) return {};
+  const std::string& name = worst->name.empty() ? worst->tensor : worst->name;
   return terminal_format("{} ({}) causes {:.0f} % of the outputs' error; {}, or --accuracy auto",
-                         worst->name.empty() ? worst->tensor : worst->name, worst->op,
-                         100 * *worst->share, remedy(*worst, *tensor));
+                         name, worst->op, 100 * *worst->share,
+                         remedy(*worst, *tensor, selector_of(module, model, name)));
 }
 
 }  // namespace dtr

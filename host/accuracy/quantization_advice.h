@@ -11,7 +11,7 @@ namespace dtr {
 inline constexpr double kGoodOutputDecibels = 35;
 
 // One sentence with the operator, its range and channel, and an option of `deuteron compile`; empty
-// if the report has no shares or the outputs are good enough.
-std::string advice_of(const QuantizationReport& report);
+// if the report has no shares or the outputs are good enough. `model`: the float graph.
+std::string advice_of(const QuantizationReport& report, const Module& module, const Graph& model);
 
 }  // namespace dtr

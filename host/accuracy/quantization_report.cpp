@@ -434,7 +434,7 @@ Result<QuantizationReport> report_quantization(const Compilation& compilation,
   DTR_ASSIGN(QuantizationReport report,
              report_quantization(compilation.module, conversion.float_graph, quantized, *samples,
                                  conversion.selected, options));
-  report.advice = advice_of(report);
+  report.advice = advice_of(report, compilation.module, conversion.float_graph);
   return report;
 }
 
