@@ -37,6 +37,8 @@ Result<void> run_convert(const CommonOptions&, const ConvertVerbOptions& options
   if (options.verbose) print("{}", EncodedLines{made.log});
   print("{} of {} operators in {} NeutronGraph{}; {}\n", made.converted, made.operators,
         made.graphs, made.graphs == 1 ? "" : "s", options.output);
+  for (const KeptOperator& kept : made.kept)
+    print("  {} {} stays as it is: {}\n", kept.op, kept.name, kept.reason);
   return {};
 }
 

@@ -108,6 +108,11 @@ class Converter {
     place();
     ConvertedModel made{.operators = file_.operators.size()};
     made.converted = static_cast<size_t>(std::ranges::count(converts_, true));
+    for (size_t i = 0; i < converts_.size(); ++i)
+      if (!converts_[i])
+        made.kept.push_back({.name = name_of(file_.operators[i]),
+                             .op = std::string(file_.operators[i].name),
+                             .reason = why_not_[i]});
     if (made.converted == 0) {
       made.tflite.assign(bytes_.begin(), bytes_.end());
       made.log = conversion_log(file_, {}, settings_.target->name);
@@ -138,22 +143,38 @@ class Converter {
     return file_.tensors[static_cast<size_t>(index)];
   }
 
-  // Operators that the importer reads and that compute on codes of int8 or on integers.
+  std::string name_of(const tflite::OperatorInfo& op) const {
+    return op.outputs.empty() ? std::string() : std::string(tensor(op.outputs.front()).name);
+  }
+
+  // The reason that an operator gives itself, before it is placed; empty: it is a candidate, one
+  // that the importer reads and that computes on codes of int8 or on integers.
+  std::string own_reason(const tflite::OperatorInfo& op) const {
+    if (tflite::find_operator(op) == nullptr) return "Deuteron does not read this operator";
+    if (op.outputs.empty()) return "it has no result";
+    for (const auto* list : {&op.inputs, &op.outputs})
+      for (const int32_t index : *list) {
+        if (index < 0) continue;
+        const tflite::TensorInfo& of = tensor(index);
+        if (of.is_variable) return fmt::format("`{}` is a variable", of.name);
+        if (of.constant() && list == &op.inputs) continue;
+        if (of.type != TensorType::INT8 && of.type != TensorType::INT32 &&
+            of.type != TensorType::INT64 && of.type != TensorType::BOOL)
+          return fmt::format("`{}` is {}: an operator must compute on int8, or on integers",
+                             of.name, tflite::fb::EnumNameTensorType(of.type));
+      }
+    return {};
+  }
   void choose_candidates() {
     for (const tflite::OperatorInfo& op : file_.operators) {
-      bool fits = tflite::find_operator(op) != nullptr && !op.outputs.empty();
-      for (const auto* list : {&op.inputs, &op.outputs})
-        for (const int32_t index : *list) {
-          if (index < 0) continue;
-          const tflite::TensorInfo& of = tensor(index);
-          if (of.is_variable) fits = false;
-          if (of.constant() && list == &op.inputs) continue;
-          if (of.type != TensorType::INT8 && of.type != TensorType::INT32 &&
-              of.type != TensorType::INT64 && of.type != TensorType::BOOL)
-            fits = false;
-        }
-      converts_.push_back(fits);
+      why_not_.push_back(own_reason(op));
+      converts_.push_back(why_not_.back().empty());
     }
+  }
+  void keep_out(size_t index, const std::string& reason) {
+    if (!converts_[index]) return;
+    converts_[index] = false;
+    why_not_[index] = reason;
   }
 
   tflite::OperatorSubset subset_of(const std::vector<size_t>& operators) const {
@@ -219,10 +240,10 @@ class Converter {
       }
       const std::optional<size_t> culprit = operator_at(placed.error());
       if (!culprit || refusals == kMostRefusals) {
-        converts_.assign(converts_.size(), false);
+        for (const size_t i : operators) keep_out(i, placed.error().reason);
         return;
       }
-      converts_[*culprit] = false;
+      keep_out(*culprit, placed.error().reason);
     }
   }
 
@@ -257,9 +278,12 @@ class Converter {
       if (id.index < reasons.size() && reasons[id.index] &&
           reasons[id.index]->refusal.id == "only-views")
         continue;
+      const std::string reason = id.index < reasons.size() && reasons[id.index]
+                                     ? reasons[id.index]->refusal.reason
+                                     : "the NPU does not run it";
       for (const uint32_t source : graph.op(id).origin.sources)
         if (source < by_source.size() && by_source[source] != SIZE_MAX)
-          converts_[by_source[source]] = false;
+          keep_out(by_source[source], reason);
     }
   }
 
@@ -335,7 +359,8 @@ class Converter {
   std::string name_;
   const ConvertOptions& options_;
   CompileSettings settings_;
-  std::vector<bool> converts_;  // by operator
+  std::vector<bool> converts_;        // by operator
+  std::vector<std::string> why_not_;  // by operator
 };
 
 }  // namespace

@@ -22,15 +22,23 @@ struct ConvertOptions {
   bool profile = false;
 };
 
+// An operator that stays as it is.
+struct KeptOperator {
+  std::string name;  // of its first result
+  std::string op;    // "CONV_2D"
+  std::string reason;
+};
+
 struct ConvertedModel {
   std::vector<std::byte> tflite;
   // What was read and made: operators, graphs, kernels of each operator, in the form that
   // ExecuTorch's NXP backend reads for its debug handles.
   std::string log;
-  std::string kernel_selection;  // C source: the kernels that the model calls
-  size_t operators = 0;          // of the model
-  size_t converted = 0;          // of them, in NeutronGraph operators or removed
-  size_t graphs = 0;             // NeutronGraph operators
+  std::string kernel_selection;         // C source: the kernels that the model calls
+  size_t operators = 0;                 // of the model
+  size_t converted = 0;                 // of them, in NeutronGraph operators or removed
+  size_t graphs = 0;                    // NeutronGraph operators
+  std::vector<KeptOperator> kept = {};  // in the model's order
 };
 
 // Converts the .tflite in `model`, which `name` names in messages. int8 operators compute as

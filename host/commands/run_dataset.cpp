@@ -46,6 +46,9 @@ Result<std::vector<Sample>> samples_of(const DatasetOptions& options) {
   std::vector<Sample> samples;
   if (!options.dataset.empty()) {
     DTR_ASSIGN(const std::vector<std::string> files, entries(options.dataset));
+    if (files.empty())
+      return fail(DiagnosticId::kDataCount, "the folder has no files",
+                  "put a file for each sample into it", {.file = options.dataset});
     for (const std::string& file : files) samples.push_back({last_part(file), {file}});
     return samples;
   }
