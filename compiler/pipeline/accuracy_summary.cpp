@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <string_view>
 
@@ -24,19 +26,40 @@ std::string decibels(double value) {
 }
 
 std::string step_json(const AccuracyStep& step) {
+  std::vector<std::string> options;
+  for (const std::string& word : step.options) options.push_back(json_quote(word));
   return fmt::format(
       "{{\"name\": {}, \"verdict\": \"{}\", \"sqnr_db\": {:.4f}, \"accuracy\": {}, \"cycles\": {}, "
-      "\"why\": {}}}",
+      "\"why\": {}, \"options\": [{}]}}",
       json_quote(step.name), verdict_of(step), step.sqnr_db,
       step.accuracy ? fmt::format("{:.6f}", *step.accuracy) : "null", step.cycles,
-      json_quote(step.why));
+      json_quote(step.why), fmt::join(options, ", "));
 }
 
 }  // namespace
 
-std::string to_text(const AccuracySummary& summary) {
-  std::string text = fmt::format("accuracy auto: calibrated on {} samples, judged on {}",
-                                 summary.calibrated, summary.judged);
+std::string options_text(const AccuracyStep& step) {
+  constexpr std::string_view kPlain = "-_./:";
+  std::string text;
+  for (const std::string& word : step.options) {
+    const bool plain = !word.empty() && std::ranges::all_of(word, [&](unsigned char c) {
+      return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+    });
+    if (!text.empty()) text += ' ';
+    if (plain) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text;
+}
+
+std::string judged_samples(const AccuracySummary& summary) {
+  std::string text =
+      fmt::format("calibrated on {} samples, judged on {}", summary.calibrated, summary.judged);
   if (!summary.held_out)
     text += " of the same, which are too few to hold some out";
   else if (summary.stream)
@@ -46,6 +69,11 @@ std::string to_text(const AccuracySummary& summary) {
   if (summary.labelled > 0)
     text += fmt::format(", accuracy on {} labelled ones (float: {:.4f})", summary.labelled,
                         summary.float_accuracy.value_or(0));
+  return text;
+}
+
+std::string to_text(const AccuracySummary& summary) {
+  std::string text = "accuracy auto: " + judged_samples(summary);
   TextTable table({"step", "dB", "gain", "accuracy", "cycles", "", ""},
                   {false, true, true, true, true, false, false});
   double best = 0;
@@ -68,6 +96,8 @@ std::string to_text(const AccuracySummary& summary) {
   add(summary.result, fmt::format("{:+.1f}", summary.result.sqnr_db - summary.start.sqnr_db),
       "this program, all samples");
   text += '\n' + table.text(60);
+  if (!summary.result.options.empty())
+    text += fmt::format("options {}\n", options_text(summary.result));
   if (!summary.goal.empty())
     text += fmt::format("goal    {}: {}\n", summary.goal, summary.met ? "reached" : "not reached");
   if (!summary.cut.empty())

@@ -19,6 +19,8 @@ struct AccuracyStep {
   uint64_t cycles = 0;             // of an inference: NPU as simulated, CPU as estimated
   Verdict verdict = Verdict::kStart;
   std::string why;  // of a verdict that the numbers do not tell
+  // Of the command, besides those that were given: {"--equalize", "--keep-float", "name:relu_3"}.
+  std::vector<std::string> options = {};
 };
 
 struct AccuracySummary {
@@ -34,6 +36,10 @@ struct AccuracySummary {
   std::optional<Diagnostic> unlike;  // the labelled samples are unlike the calibration samples
 };
 
+// The options as a shell reads them, on one line.
+std::string options_text(const AccuracyStep& step);
+// On which samples programs were judged, a sentence.
+std::string judged_samples(const AccuracySummary& summary);
 // A table of the steps, a line a step.
 std::string to_text(const AccuracySummary& summary);
 // One JSON object.

@@ -99,14 +99,13 @@ class Search {
     const Compilation& all = *kept;
     if (all.came_quantized)
       return fail(DiagnosticId::kCalibrationUnused,
-                  "the model comes quantized: --accuracy auto has nothing to do",
-                  "compile the float model that it was made from, or leave the option away",
+                  "the model comes quantized: there is nothing to search for",
+                  "give the float model that it was made from, or leave the search away",
                   {.file = all.module.file});
     if (all.samples() == nullptr)
-      return fail(DiagnosticId::kAccuracyOptions,
-                  "--accuracy auto judges programs on samples and there are none",
-                  "give samples of real inputs with --calibrate DATA.npz",
-                  {.file = all.module.file});
+      return fail(
+          DiagnosticId::kAccuracyOptions, "programs are judged on samples and there are none",
+          "give samples of real inputs with --calibrate DATA.npz", {.file = all.module.file});
     DTR_TRY(choose_samples(all));
     DTR_TRY(read_labelled(all));
     DTR_ASSIGN(summary_.start, judge(all, "default"));
@@ -122,7 +121,7 @@ class Search {
     summary_.result = summary_.start;
     if (!meets(summary_.start)) {
       DTR_TRY(search_within_limit());
-      if (best_ && kept_ > 0) DTR_TRY(refit(*all.samples(), chosen));
+      if (best_ && kept_ > 0 && !options_.frontier) DTR_TRY(refit(*all.samples(), chosen));
     } else {
       summary_.steps.push_back(summary_.start);
     }
@@ -291,6 +290,19 @@ class Search {
 
   using Key = std::pair<bool, QuantSpec::Observer>;
 
+  // What the command needs besides the given options for these settings.
+  std::vector<std::string> added_options(const CompileSettings& settings) const {
+    std::vector<std::string> added;
+    if (settings.equalize && !base_.equalize) added.emplace_back("--equalize");
+    if (settings.rounding != base_.rounding)
+      added.insert(added.end(), {"--round-weights", "error"});
+    if (settings.observer != base_.observer) added.insert(added.end(), {"--observer", "min-max"});
+    for (const std::string& name : settings.keep_float)
+      if (std::ranges::find(base_.keep_float, name) == base_.keep_float.end())
+        added.insert(added.end(), {"--keep-float", name});
+    return added;
+  }
+
   // Compiles and judges a candidate. What one combination of passes and observers saw is kept, so
   // that candidates which differ in other settings need not calibrate again.
   Result<Candidate> make(CompileSettings settings, std::string name) {
@@ -307,6 +319,7 @@ class Search {
     if (!made) return tl::unexpected(made.error());
     if (!seen_.contains(key) && made->calibration) seen_.emplace(key, *made->calibration);
     DTR_ASSIGN(AccuracyStep figures, judge(*made, std::move(name)));
+    figures.options = added_options(settings);
     return Candidate{std::move(settings), std::move(*made), std::move(figures)};
   }
 
@@ -350,7 +363,7 @@ class Search {
       start_cycles_ = best_->figures.cycles;
       if (done()) return {};
       try_free_steps();
-      if (!done() && !summary_.goal.empty()) try_float_operators();
+      if (!done() && (options_.frontier || !summary_.goal.empty())) try_float_operators();
     } catch (const Cancelled&) {
       summary_.cut = limit.reason();
     }
@@ -442,8 +455,9 @@ class Search {
   static CompileSettings with_float(CompileSettings settings,
                                     const std::vector<std::string>& names) {
     for (const std::string& name : names)
-      if (std::ranges::find(settings.keep_float, name) == settings.keep_float.end())
-        settings.keep_float.push_back(name);
+      if (std::string node = "name:" + name;  // not all nodes of an operator of that name
+          std::ranges::find(settings.keep_float, node) == settings.keep_float.end())
+        settings.keep_float.push_back(std::move(node));
     return settings;
   }
 
@@ -492,6 +506,7 @@ class Search {
       return {};
     }
     summary_.result = std::move(result);
+    summary_.result.options = added_options(settings);
     settings.samples = base_.samples;
     chosen = std::move(settings);
     return {};
@@ -518,7 +533,7 @@ Result<AccuracySearchResult> search_accuracy(const ModelSource& source,
                                              const AccuracySearchOptions& options) {
   if (std::holds_alternative<Module>(source))
     return fail(DiagnosticId::kAccuracyOptions,
-                "--accuracy auto compiles the model many times, and a module in memory only once",
+                "a search compiles the model many times, and a module in memory only once",
                 "give the model's file or its bytes");
   return Search(source, settings, options).run(settings);
 }

@@ -25,6 +25,9 @@
 namespace dtr {
 
 struct AccuracySearchOptions {
+  // No goal, and operators become float until no other one removes error: for the frontier of error
+  // and cycles. The last compilation is left out.
+  bool frontier = false;
   std::optional<double> max_loss;  // share of labelled samples; needs them
   std::optional<double> min_sqnr;  // dB, of the worst output over all judged samples
   double seconds = 60;             // of wall time; the only thing that results depend on besides

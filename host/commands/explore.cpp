@@ -6,7 +6,6 @@
 #include <cmath>
 #include <tuple>
 
-#include "compiler/support/encode.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/text.h"
 #include "host/session/session.h"
@@ -124,16 +123,22 @@ double milliseconds(const Frontier& frontier, uint64_t cycles) {
   return static_cast<double>(cycles) * 1e3 / frontier.clock_hz;
 }
 
-// Maps values to positions of a drawing, in logarithms.
-struct Axis {
-  double low, high, from, to;
-  double at(uint64_t value) const {
-    const double span = std::log(high) - std::log(low);
-    const double part =
-        span <= 0 ? 0.5 : (std::log(static_cast<double>(value)) - std::log(low)) / span;
-    return from + part * (to - from);
-  }
-};
+// Between two budgets the program of the smaller one fits.
+FrontierPlot plot_of(const Frontier& frontier) {
+  FrontierPlot plot{.title = "Cycles against bytes of SRAM",
+                    .x_label = "SRAM, bytes",
+                    .logarithmic = true,
+                    .left_serves = true,
+                    .points = {}};
+  for (const FrontierPoint& point : frontier.points)
+    plot.points.push_back(
+        {.x = static_cast<double>(point.sram_bytes),
+         .cycles = point.cycles,
+         .x_text = with_thousands(point.sram_bytes),
+         .text = fmt::format("{} bytes, {} cycles, {} calls", with_thousands(point.sram_bytes),
+                             with_thousands(point.cycles), point.npu_calls)});
+  return plot;
+}
 
 }  // namespace
 
@@ -143,30 +148,18 @@ Result<Frontier> explore(ModelSource source, const ExploreOptions& options,
   if (samples) settings.samples = *std::move(samples);
   DTR_TRY(check_outputs({options.compile.model, options.compile.calibration,
                          options.compile.load_calibration, options.compile.recipe},
-                        {options.json, options.svg, options.html}));
+                        {options.files.json, options.files.svg, options.files.html}));
   settings.progress = watch.progress;
   Explorer explorer(options);
   explorer.start(*settings.target);
   DTR_TRY(compile_within_budgets(std::move(source), settings,
                                  [&](const Compilation* made) { return explorer.next(made); }));
   Frontier frontier = explorer.take();
-  std::vector<OutputFile> files;
-  const auto add = [&](const std::string& path, const std::string& text) -> Result<void> {
-    if (path.empty()) return {};
-    DTR_ASSIGN(OutputFile file, OutputFile::create(path));
-    DTR_TRY(file.write(std::as_bytes(std::span(text))));
-    files.push_back(std::move(file));
-    return {};
-  };
-  DTR_TRY(add(options.json, to_json(frontier)));
-  DTR_TRY(add(options.svg, to_svg(frontier)));
-  DTR_TRY(add(options.html, to_html(frontier)));
-  DTR_TRY(OutputFile::commit(files));
+  DTR_TRY(write_frontier(options.files, to_json(frontier), to_svg(frontier), to_html(frontier)));
   return frontier;
 }
 
 std::string to_text(const Frontier& frontier) {
-  constexpr int kBar = 40;
   TextTable table(
       {"SRAM", "tensors", "cycles", "ms", "waiting", "calls", "cycles over the fastest"},
       {true, true, true, true, true, true, false});
@@ -175,16 +168,11 @@ std::string to_text(const Frontier& frontier) {
   const uint64_t most = frontier.points.front().cycles;
   for (const FrontierPoint& point : frontier.points) {
     const auto over = static_cast<double>(point.cycles) / static_cast<double>(least) - 1;
-    const int bar =
-        most == least
-            ? 0
-            : static_cast<int>(std::lround(kBar * static_cast<double>(point.cycles - least) /
-                                           static_cast<double>(most - least)));
-    table.add(
-        {with_thousands(point.sram_bytes), with_thousands(point.value_bytes),
-         with_thousands(point.cycles), fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
-         with_thousands(point.waiting_cycles), std::to_string(point.npu_calls),
-         fmt::format("{:>+7.1f} % {}", 100 * over, std::string(static_cast<size_t>(bar), '#'))});
+    table.add({with_thousands(point.sram_bytes), with_thousands(point.value_bytes),
+               with_thousands(point.cycles),
+               fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
+               with_thousands(point.waiting_cycles), std::to_string(point.npu_calls),
+               fmt::format("{:>+7.1f} % {}", 100 * over, cycles_bar(point.cycles, least, most))});
   }
   return fmt::format(
       "{}\n{} programs of {} for {}, with equal outputs; those that no other one beats are shown\n",
@@ -210,68 +198,23 @@ std::string to_json(const Frontier& frontier) {
   return text + "\n  ]\n}\n";
 }
 
-std::string to_svg(const Frontier& frontier) {
-  constexpr double kWidth = 720, kHeight = 400, kLeft = 90, kBottom = 50, kMargin = 20;
-  std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<title>Cycles against bytes of SRAM</title>\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
-      "<path d=\"M{2} {3}V{4}H{5}\" fill=\"none\" stroke=\"#000\"/>\n"
-      "<text x=\"{6}\" y=\"{7}\" text-anchor=\"middle\">SRAM, bytes</text>\n"
-      "<text x=\"14\" y=\"{8}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {8})\">cycles"
-      "</text>\n",
-      kWidth, kHeight, kLeft, kMargin, kHeight - kBottom, kWidth - kMargin,
-      (kLeft + kWidth - kMargin) / 2, kHeight - 8, (kMargin + kHeight - kBottom) / 2);
-  if (frontier.points.empty()) return text + "</svg>\n";
-  const Axis x{static_cast<double>(frontier.points.front().sram_bytes),
-               static_cast<double>(frontier.points.back().sram_bytes), kLeft + 30,
-               kWidth - kMargin - 40};
-  const Axis y{static_cast<double>(frontier.points.back().cycles),
-               static_cast<double>(frontier.points.front().cycles), kHeight - kBottom - 20,
-               kMargin + 20};
-  // Between two points the smaller program is the one that fits.
-  std::string line;
-  for (const FrontierPoint& point : frontier.points)
-    line += line.empty()
-                ? fmt::format("M{:.1f} {:.1f}", x.at(point.sram_bytes), y.at(point.cycles))
-                : fmt::format("H{:.1f}V{:.1f}", x.at(point.sram_bytes), y.at(point.cycles));
-  text += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#06c\" stroke-width=\"2\"/>\n", line);
-  for (const FrontierPoint& point : frontier.points)
-    text += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#06c\"><title>{} bytes, {} cycles, {} "
-        "calls</title></circle>\n",
-        x.at(point.sram_bytes), y.at(point.cycles), with_thousands(point.sram_bytes),
-        with_thousands(point.cycles), point.npu_calls);
-  std::vector<const FrontierPoint*> ends{&frontier.points.front()};
-  if (frontier.points.size() > 1) ends.push_back(&frontier.points.back());
-  for (const FrontierPoint* point : ends)
-    text += fmt::format(
-        "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n"
-        "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-        x.at(point->sram_bytes), kHeight - kBottom + 16, with_thousands(point->sram_bytes),
-        kLeft - 6, y.at(point->cycles) + 4, with_thousands(point->cycles));
-  return text + "</svg>\n";
-}
+std::string to_svg(const Frontier& frontier) { return to_svg(plot_of(frontier)); }
 
 std::string to_html(const Frontier& frontier) {
-  std::string rows;
+  FrontierPage page{
+      .title = frontier.model,
+      .sentence = fmt::format(
+          "{} programs for {}, each compiled and simulated, with equal outputs; shown are those "
+          "that no other one beats in bytes and cycles.",
+          frontier.programs, frontier.target),
+      .columns = {"SRAM, bytes", "tensors", "cycles", "ms", "waiting", "calls"},
+      .rows = {}};
   for (const FrontierPoint& point : frontier.points)
-    rows += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.3f}</td><td>{}</td><td>{}</td></tr>\n",
-        with_thousands(point.sram_bytes), with_thousands(point.value_bytes),
-        with_thousands(point.cycles), milliseconds(frontier, point.cycles),
-        with_thousands(point.waiting_cycles), point.npu_calls);
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>{0}: cycles "
-      "against bytes of SRAM</title>\n<style>body{{font-family:sans-serif;margin:2em}}"
-      "table{{border-collapse:collapse}}td,th{{padding:.2em 1em;text-align:right;"
-      "border-bottom:1px solid #ccc}}</style></head><body>\n<h1>{0}</h1>\n<p>{1} programs for {2}, "
-      "each compiled and simulated, with equal outputs; shown are those that no other one beats in "
-      "bytes and cycles.</p>\n{3}<table><thead><tr><th>SRAM, bytes</th><th>tensors</th>"
-      "<th>cycles</th><th>ms</th><th>waiting</th><th>calls</th></tr></thead><tbody>\n{4}"
-      "</tbody></table>\n</body></html>\n",
-      as_html(frontier.model), frontier.programs, as_html(frontier.target), to_svg(frontier), rows);
+    page.rows.push_back({with_thousands(point.sram_bytes), with_thousands(point.value_bytes),
+                         with_thousands(point.cycles),
+                         fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
+                         with_thousands(point.waiting_cycles), std::to_string(point.npu_calls)});
+  return to_html(page, plot_of(frontier));
 }
 
 }  // namespace dtr

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "host/commands/compile_options.h"
+#include "host/commands/frontier_plot.h"
 
 namespace dtr {
 
 struct ExploreOptions {
   CompileOptions compile;  // model and options; its outputs, budget and `optimize` are not used
   uint32_t points = 20;    // programs to try, at least 2
-  std::string json, svg, html;  // paths; empty: not written
+  FrontierPaths files;
 };
 
 // One program.

@@ -22,7 +22,6 @@ from ._commands import (
     eval,
     evaluate,
     explain,
-    explore,
     firmware,
     inspect,
     load,
@@ -34,6 +33,7 @@ from ._commands import (
     verify,
 )
 from ._errors import DeuteronWarning, Error, Place
+from ._explore import explore
 from ._program import Program
 from ._results import (
     AccuracySearch,

@@ -44,7 +44,6 @@ __all__ = [
     "eval",
     "evaluate",
     "explain",
-    "explore",
     "firmware",
     "inspect",
     "load",
@@ -226,7 +225,7 @@ def compile(
     if min_sqnr is not None:
         options["min_sqnr"] = float(min_sqnr)
     if seconds is not None:
-        options["seconds"] = _seconds(seconds)
+        options["seconds"] = seconds_of(seconds)
     labelled: list[Row] | None = None
     if data is not None:
         labelled, options["data"] = arrays_of(data)
@@ -240,7 +239,7 @@ def compile(
                 "give one of them",
             )
         options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1)
-    loader, name = _samples(calibration)
+    loader, name = samples_of(calibration)
     if loader is None and name:
         options["calibration"] = name
     # An ETRecord contains the weights with the bytes of the file.
@@ -259,57 +258,6 @@ def compile(
             lambda diagnostic: warn(diagnostic),
         )
     return Program(handle, source)
-
-
-def explore(
-    model: Any,
-    calibration: Data | None = None,
-    *,
-    axis: str = "sram",
-    points: int = 20,
-    target: str = "imxrt700",
-    recipe: Path | None = None,
-    calibrate_random: int | None = None,
-    load_calibration: Path | None = None,
-    io: str = "float",
-    constants: str | None = None,
-    json: Path | None = None,
-    svg: Path | None = None,
-    html: Path | None = None,
-    threads: int = 0,
-    progress: bool | None = None,
-) -> dict[str, Any]:
-    """Shows what less SRAM costs: compiles and simulates a model within ``points`` budgets.
-
-    Other arguments as in ``compile``. Returns ``programs``, the number of programs, all with equal
-    outputs, and ``points``: those that no other program beats, smallest first, each with
-    ``sram_bytes``, ``cycles`` and the other figures of the command's JSON. json, svg, html: files.
-    """
-    check_choice("axis", axis, ("sram",))
-    check_choice("io", io, ("float", "int8"))
-    options: dict[str, Any] = {"target": target, "io": io, "threads": threads}
-    if constants is not None:
-        check_choice("constants", constants, ("sram", "flash"))
-        options["constants"] = constants
-    if recipe is not None:
-        options["recipe"] = path_of(recipe)
-    if load_calibration is not None:
-        options["load_calibration"] = path_of(load_calibration)
-    if calibrate_random is not None:
-        options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1)
-    loader, name = _samples(calibration)
-    if loader is None and name:
-        options["calibration"] = name
-    source = model_source(model)
-    with Progress("calibrate", progress) as shown:
-        _, document, drawing, page = _deuteron.explore(
-            source, options, at_least("points", points, 2), loader, "calibration", shown
-        )
-    for path, content in ((json, document), (svg, drawing), (html, page)):
-        if path is not None:
-            _deuteron.write(path_of(path), content.encode())
-    frontier: dict[str, Any] = parsed(document)
-    return frontier
 
 
 def load(program: Any, tensors: Any = None) -> Program:
@@ -600,7 +548,7 @@ def qat_prepare(
     model: an ExportedProgram, or the path or bytes of a .pt2 file. calibration: data for the initial
     ranges, as compile takes them; default: the first batch of the training sets them.
     """
-    loader, name = _samples(calibration)
+    loader, name = samples_of(calibration)
     prepared = QatPrepared(
         *_deuteron.qat_prepare(
             model_source(model), target, loader, name, at_least("threads", threads, 0)
@@ -616,8 +564,9 @@ class Converted:
     """A model with NeutronGraph operators, the bytes of a .tflite.
 
     operators: of the model. converted: of them, those in NeutronGraph operators, of which there are
-    ``graphs``. kernel_selection: C source, the table of the kernels that the model calls. log: what
-    was read and made.
+    ``graphs``. kept: the others, each with the name of its result, its operator and the reason.
+    kernel_selection: C source, the table of the kernels that the model calls. log: what was read
+    and made.
     """
 
     model: bytes
@@ -626,6 +575,7 @@ class Converted:
     operators: int
     converted: int
     graphs: int
+    kept: list[tuple[str, str, str]]
 
 
 def convert(
@@ -733,7 +683,7 @@ def _program(program: Any, tensors: Any) -> Program:
     return program if isinstance(program, Program) else load(program, tensors)
 
 
-def _samples(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | None, str]:
+def samples_of(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | None, str]:
     """A loader, or the path of a file."""
     if data is None:
         return None, ""
@@ -766,7 +716,7 @@ def _names(value: Sequence[str] | str) -> list[str]:
     return [value] if isinstance(value, str) else [str(each) for each in value]
 
 
-def _seconds(value: float) -> float:
+def seconds_of(value: float) -> float:
     """What the command's --seconds takes."""
     if not 0 <= value <= 86400:
         raise fail("python-argument", f"seconds is {value}", "give 0 to 86400")

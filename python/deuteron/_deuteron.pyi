@@ -77,10 +77,13 @@ def compile(
 def explore(
     model: Source,
     options: dict[str, Any],
+    axis: str,
     points: int,
     loader: Callable[[list[Input]], list[Row]] | None,
     data: str,
+    labelled: list[Row] | None,
     progress: Callable[[int, int], None] | None,
+    step: Callable[[str], None],
 ) -> tuple[str, str, str, str]: ...
 def load(program: Source, tensors: Source) -> Program: ...
 def restore(
@@ -121,7 +124,7 @@ def qat_prepare(
 ) -> tuple[bytes, int, int, int, list[str]]: ...
 def convert(
     model: Source, target: str, fetch_constants_to_sram: bool, profile: bool
-) -> tuple[bytes, str, str, int, int, int]: ...
+) -> tuple[bytes, str, str, int, int, int, list[tuple[str, str, str]]]: ...
 def kernel_table(names: list[str]) -> str: ...
 def run_dataset(
     model: str, dataset: str, inputs: list[str], output: str, say: Callable[[str], None]

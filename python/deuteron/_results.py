@@ -104,7 +104,8 @@ class AccuracyStep(NamedTuple):
     name: the setting, such as ``equalize``. verdict: ``start``, ``kept``, ``rejected``, ``measured``
     (a candidate for a step with others) or ``failed``. sqnr_db: of the worst output over all judged
     samples, in dB, 99 at most. accuracy: share of the labelled samples, 0 to 1. cycles: of one
-    inference, of the NPU as simulated and of the CPU as estimated. why: of a verdict.
+    inference, of the NPU as simulated and of the CPU as estimated. why: of a verdict. options: of
+    the command, besides the given ones, that make this program without a search.
     """
 
     name: str
@@ -113,6 +114,7 @@ class AccuracyStep(NamedTuple):
     accuracy: float | None
     cycles: int
     why: str
+    options: list[str]
 
 
 class AccuracySearch:

@@ -8,6 +8,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/pipeline/qat_prepare.h"
+#include "compiler/support/encode.h"
 #include "compiler/support/output_file.h"
 #include "compiler/targets/target_file.h"
 #include "host/accuracy/compare_outputs.h"
@@ -16,6 +17,7 @@
 #include "host/commands/describe.h"
 #include "host/commands/evaluate.h"
 #include "host/commands/explore.h"
+#include "host/commands/explore_accuracy.h"
 #include "host/commands/run_dataset.h"
 #include "host/tasks/packing.h"
 #include "python/src/convert.h"
@@ -115,6 +117,12 @@ ProgressFunction progress_to(nb::handle listener, Work& work) {
   };
 }
 
+auto text_to(nb::handle listener, Work& work) {
+  return [&work, listener](std::string_view text) {
+    work.post([listener, copied = std::string(text)] { listener(copied); });
+  };
+}
+
 std::vector<NamedTensor> tensors_or_none(nb::handle arrays) {
   return arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
 }
@@ -132,20 +140,15 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
   Loader samples(loader, data);
   const std::vector<NamedTensor> arrays = tensors_or_none(labelled);
   return work([&](Work& running) {
-    const auto text_to = [&running](nb::handle sink) {
-      return [&running, sink](std::string_view text) {
-        running.post([sink, copied = std::string(text)] { sink(copied); });
-      };
-    };
     const CompileWatch watch{
-        .out = text_to(out),
-        .err = text_to(err),
+        .out = text_to(out, running),
+        .err = text_to(err, running),
         .on_warning =
             [&running, warn](const Diagnostic& warning) {
               running.post([warn, warning] { warn(python::to_python(warning)); });
             },
         .progress = progress_to(progress, running),
-        .on_step = text_to(step)};
+        .on_step = text_to(step, running)};
     const CompiledModel compiled = take(
         compile_with_options(model_source(source), given, watch, samples.source(running), arrays));
     auto handle = std::make_unique<ProgramHandle>();
@@ -161,17 +164,27 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
 }
 
 // The frontier as text, JSON, SVG and HTML.
-nb::tuple explore(nb::handle model, const nb::dict& options, uint32_t points, nb::handle loader,
-                  const std::string& data, nb::handle progress) {
+nb::tuple explore(nb::handle model, const nb::dict& options, const std::string& axis,
+                  uint32_t points, nb::handle loader, const std::string& data, nb::handle labelled,
+                  nb::handle progress, nb::handle step) {
   const Source source(model);
-  ExploreOptions given{.compile = compile_options(options), .points = points};
-  given.compile.model = source.name;
+  CompileOptions given = compile_options(options);
+  given.model = source.name;
   Loader samples(loader, data);
-  const Frontier frontier = work([&](Work& running) {
-    const CompileWatch watch{.progress = progress_to(progress, running)};
-    return take(dtr::explore(model_source(source), given, watch, samples.source(running)));
+  const std::vector<NamedTensor> arrays = tensors_or_none(labelled);
+  const auto texts = [](const auto& frontier) {
+    return std::array{to_text(frontier), to_json(frontier), to_svg(frontier), to_html(frontier)};
+  };
+  const std::array<std::string, 4> made = work([&](Work& running) {
+    const CompileWatch watch{.progress = progress_to(progress, running),
+                             .on_step = text_to(step, running)};
+    if (axis == "accuracy")
+      return texts(take(explore_accuracy(model_source(source), given, {}, watch,
+                                         samples.source(running), arrays)));
+    return texts(take(dtr::explore(model_source(source), {.compile = given, .points = points},
+                                   watch, samples.source(running))));
   });
-  return nb::make_tuple(to_text(frontier), to_json(frontier), to_svg(frontier), to_html(frontier));
+  return nb::make_tuple(made[0], made[1], made[2], made[3]);
 }
 
 std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors) {
@@ -419,7 +432,7 @@ void translate(const std::exception_ptr& failure, void* payload) {
   }
 }
 
-// (model, log, kernel selection, operators, converted, graphs)
+// (model, log, kernel selection, operators, converted, graphs, operators that stay as they are)
 nb::tuple convert(nb::handle model, const std::string& target, bool fetch_constants_to_sram,
                   bool profile) {
   const Source source(model);
@@ -430,8 +443,12 @@ nb::tuple convert(nb::handle model, const std::string& target, bool fetch_consta
     const FileContents file = take(FileContents::read(source.name));
     return take(convert_model(file.bytes(), source.name, options));
   });
+  nb::list kept;
+  for (const KeptOperator& each : made.kept)
+    kept.append(
+        nb::make_tuple(as_terminal(each.name), as_terminal(each.op), as_terminal(each.reason)));
   return nb::make_tuple(to_bytes(made.tflite), made.log, made.kernel_selection, made.operators,
-                        made.converted, made.graphs);
+                        made.converted, made.graphs, kept);
 }
 
 }  // namespace
@@ -441,8 +458,9 @@ void bind_commands(nb::module_& module) {
   module.def("compile", &compile, nb::arg("model"), nb::arg("options"), nb::arg("loader").none(),
              nb::arg("data"), nb::arg("labelled").none(), nb::arg("progress").none(),
              nb::arg("step"), nb::arg("out"), nb::arg("err"), nb::arg("warn"));
-  module.def("explore", &explore, nb::arg("model"), nb::arg("options"), nb::arg("points"),
-             nb::arg("loader").none(), nb::arg("data"), nb::arg("progress").none());
+  module.def("explore", &explore, nb::arg("model"), nb::arg("options"), nb::arg("axis"),
+             nb::arg("points"), nb::arg("loader").none(), nb::arg("data"),
+             nb::arg("labelled").none(), nb::arg("progress").none(), nb::arg("step"));
   module.def("load", &load, nb::arg("program"), nb::arg("tensors"));
   module.def("restore", &restore);
   module.def("eval", &eval, nb::arg("program"), nb::arg("arrays").none(), nb::arg("data"),
