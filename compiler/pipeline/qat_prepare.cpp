@@ -453,9 +453,15 @@ class Preparation {
     if (by_channel) arguments.emplace_back("axis", static_cast<int64_t>(axis));
     arguments.emplace_back("quant_min", int64_t{-127});
     arguments.emplace_back("quant_max", int64_t{127});
-    return add(by_channel ? "aten.fake_quantize_per_channel_affine.default"
-                          : "aten.fake_quantize_per_tensor_affine.tensor_qparams",
-               arguments, "fake_quantized_weight", shape);
+    const std::string quantized =
+        add(by_channel ? "aten.fake_quantize_per_channel_affine.default"
+                       : "aten.fake_quantize_per_tensor_affine.tensor_qparams",
+            arguments, "fake_quantized_weight", shape);
+    return add("aten.where.self",
+               {{"condition", Name{weight_quant_on()}},
+                {"self", Name{quantized}},
+                {"other", Name{weight}}},
+               "weight_in_training", shape);
   }
 
   std::string add_fake_quantize(int group, const std::string& name, size_t before, size_t like) {
@@ -530,6 +536,15 @@ class Preparation {
     return fake_quant_on_;
   }
 
+  const std::string& weight_quant_on() {
+    if (weight_quant_on_.empty()) {
+      Tensor on(DType::kBool, {1});
+      on.view().data[0] = std::byte{1};
+      weight_quant_on_ = editor_.add_buffer("quantization.weight_quant_on", on);
+    }
+    return weight_quant_on_;
+  }
+
   const Module& module_;
   const Graph& graph_;
   const Annotation& annotation_;
@@ -542,7 +557,7 @@ class Preparation {
       name_of_;                  // of quantized values in the graph, behind their fake quantization
   std::set<uint32_t> prepared_;  // layers
   std::map<int, Buffers> buffers_;  // by group
-  std::string observer_on_, fake_quant_on_;
+  std::string observer_on_, fake_quant_on_, weight_quant_on_;
 };
 
 }  // namespace

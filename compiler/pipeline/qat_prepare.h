@@ -28,7 +28,7 @@ struct QatPrepared {
 //    `quantization.observer_on` and `quantization.fake_quant_on` switch all of them. Fixed ranges
 //    (softmax, sigmoid, tanh) are constants;
 //  * at every weight, fake quantization around zero with one scale an output channel, from the
-//  largest weight at the time;
+//  largest weight at the time; `quantization.weight_quant_on` switches all of them;
 //  * at a convolution or linear with a batch norm behind it, the simulated fusion: the weights
 //  times γ / √(var + eps) are quantized, and the
 //    result is divided by it before the bias and the batch norm.

@@ -46,6 +46,7 @@ from ._results import (
     RunResult,
     Verification,
 )
+from ._training import train_batch_norms
 
 __version__: str = _deuteron.version
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "qat_prepare",
     "run",
     "targets",
+    "train_batch_norms",
     "verify",
 ]
 

@@ -239,6 +239,62 @@ def test_training_with_fake_quantization(exported, samples):
     assert prepared.activations > 0 and prepared.weights == 2
 
 
+class Normalized(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.depthwise = torch.nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.plain = torch.nn.BatchNorm2d(8, affine=False)
+
+    def forward(self, x):
+        return torch.relu(self.plain(self.depthwise(torch.relu(self.norm(self.conv(x))))))
+
+
+def test_batch_norms_train_and_freeze(tmp_path):
+    """Without fake quantization the prepared module computes, and learns, what the float one does."""
+    torch.manual_seed(0)
+    net, x = Normalized().eval(), torch.randn(16, 3, 8, 8)
+    for norm in (net.norm, net.plain):
+        norm.running_mean.normal_()
+        norm.running_var.uniform_(0.5, 2)
+    prepared = deuteron.qat_prepare(torch.export.export(net, (x,)), calibration=[x])
+    module = prepared.exported_program().module()
+    switches = module.quantization
+    with torch.no_grad():
+        assert 1e-4 < (module(x) - net(x)).abs().max() < 0.2
+        switches.fake_quant_on.zero_()
+        with_weights = (module(x) - net(x)).abs().max()
+        switches.weight_quant_on.zero_()
+        assert (module(x) - net(x)).abs().max() < 1e-5 < with_weights
+    assert deuteron.train_batch_norms(module) == 2
+    net.train()
+    output, expected = module(x), net(x)
+    assert (output - expected).abs().max() < 1e-5
+    assert torch.allclose(module.norm.running_mean, net.norm.running_mean, atol=1e-6)
+    assert torch.allclose(module.plain.running_var, net.plain.running_var, atol=1e-5)
+    for tensor, wanted in (
+        (module.conv.weight, net.conv.weight),
+        (module.norm.weight, net.norm.weight),
+    ):
+        gradient = torch.autograd.grad(output.square().sum(), tensor, retain_graph=True)[0]
+        right = torch.autograd.grad(expected.square().sum(), wanted, retain_graph=True)[0]
+        assert (gradient - right).abs().max() < 1e-4 * right.abs().max()
+    # Refused before they are fixed, and while weights are not quantized.
+    refused("pt2-unsupported-argument", deuteron.compile, torch.export.export(module, (x,)))
+    assert deuteron.train_batch_norms(module, False) == 2
+    switches.fake_quant_on.fill_(1)
+    refused("pt2-not-calibrated", deuteron.compile, torch.export.export(module, (x,)))
+    switches.weight_quant_on.fill_(True)
+    with torch.no_grad():
+        module(x)
+        trained = module(x)
+    program = deuteron.compile(torch.export.export(module, (x,)))
+    error = (program(x) - trained).square().mean()
+    assert 10 * torch.log10(trained.square().mean() / error) > 35
+    refused("python-argument", deuteron.train_batch_norms, net)
+
+
 @pytest.mark.parametrize("order", ["torch, deuteron", "deuteron, torch"])
 def test_the_order_of_imports_does_not_matter(digits, program, order):
     """Both bring an OpenMP of their own."""

@@ -156,6 +156,13 @@ Result<Values> select(NodeImport& node, ValueId mask, ValueId then, ValueId othe
                                               !known_then, other));
   return Values{result};
 }
+// The buffer of qat-prepare that lets weights through without their fake quantization.
+bool is_switch_of_weights(const NodeImport& node) {
+  return std::ranges::any_of(node.node().inputs, [](const auto& input) {
+    const auto* tensor = std::get_if<TensorName>(&input.second);
+    return tensor != nullptr && tensor->name.ends_with("quantization_weight_quant_on");
+  });
+}
 Result<Values> where(NodeImport& node) {
   DTR_ASSIGN(const ValueId mask, node.tensor("condition"));
   const std::string_view then = node.has("self") ? "self" : "input";
@@ -169,6 +176,15 @@ Result<Values> where(NodeImport& node) {
     return select(node, mask, first, second);
   }
   DTR_ASSIGN(const auto both, node.pair(then, "other"));
+  if (const std::optional<double> everywhere = uniform(node, mask)) {
+    if (*everywhere == 0 && is_switch_of_weights(node))
+      return node.refuse(DiagnosticId::kPt2NotCalibrated,
+                         "the fake quantization of weights is switched off",
+                         "switch it on before the export: "
+                         "model.quantization.weight_quant_on.fill_(True)");
+    const ValueId chosen = *everywhere != 0 ? both.first : both.second;
+    if (node.type(chosen).shape == node.stated_shape()) return Values{chosen};
+  }
   return select(node, mask, both.first, both.second);
 }
 
