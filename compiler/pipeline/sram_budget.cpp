@@ -7,6 +7,7 @@
 
 #include "compiler/support/cancellation.h"
 #include "compiler/support/text.h"
+#include "device/pte/manifest.h"
 
 namespace dtr {
 namespace {
@@ -78,7 +79,10 @@ class BudgetSearch {
     const PlannedCost first = *unlimited;
     largest_ = first.sram_bytes;
     const bool fits = first.sram_bytes <= budget_.bytes;
+    uint32_t& flags = emitted_.plan.manifest_flags;
+    flags &= ~uint32_t{pte::kWithinBudget};
     if (fits && budget_.optimize == Optimize::kSpeed) return memory;
+    flags |= pte::kWithinBudget;
 
     std::optional<uint64_t> fastest;  // cycles of the fastest plan that fits
     if (fits) {

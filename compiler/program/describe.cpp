@@ -99,6 +99,8 @@ class Describer {
       if (const auto machine = file.named_data(pte::kMachineKey); !machine.empty())
         line("  machine described in the program: {} bytes", machine.size());
       if ((manifest->flags & pte::kNxpLikeSchedule) != 0) line("  schedule nxp-like");
+      if ((manifest->flags & pte::kWithinBudget) != 0)
+        line("  planned for less SRAM than the fastest program takes");
     }
   }
 

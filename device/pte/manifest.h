@@ -28,6 +28,7 @@ enum ManifestFlag : uint32_t {
   kConstantsInSram =
       1u << 0,  // the file, and tensor files with its constants, must be in SRAM before it runs
   kNxpLikeSchedule = 1u << 1,  // the NPU's calls follow NXP's converter (docs/npu.md 7)
+  kWithinBudget = 1u << 2,     // planned for less SRAM than the fastest program takes
 };
 
 struct Manifest {

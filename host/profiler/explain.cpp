@@ -8,6 +8,7 @@
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
 #include "device/pte/debug_map_generated.h"
+#include "device/pte/manifest.h"
 #include "device/pte/program_generated.h"
 #include "host/profiler/report.h"
 
@@ -110,6 +111,8 @@ class Explainer {
     std::ranges::stable_sort(parts, std::greater<>(), &Part::cycles);
     for (const Part& part : parts)
       if (share(part.cycles, spent.total()) >= kWorthMentioning) (this->*part.explain)();
+    if (row_.npu_calls > 1 || share(spent.stall, spent.total()) >= kWorthMentioning)
+      explain_budget();
     if (row_.added > 0) explain_added();
     return std::move(explanation_);
   }
@@ -178,6 +181,16 @@ class Explainer {
                       layout ? "at most " : "", with_time(cycles),
                       layout ? ": the order of bytes, which changes here too, still has to" : ""));
     return cycles;
+  }
+
+  // Less SRAM costs parts of operators, and copies that wait for room.
+  void explain_budget() {
+    const pte::Manifest* manifest = pte_file_ == nullptr ? nullptr : pte_file_->file().manifest();
+    if (manifest == nullptr || (manifest->flags & pte::kWithinBudget) == 0) return;
+    change(
+        fmt::format("more SRAM: the program is planned for {} bytes, less than the fastest one "
+                    "takes; `deuteron explore` shows what more bytes save",
+                    with_thousands(manifest->sram_bytes)));
   }
 
   void explain_host() {
