@@ -364,6 +364,7 @@ class Search {
       if (done()) return {};
       try_free_steps();
       if (!done() && (options_.frontier || !summary_.goal.empty())) try_float_operators();
+      if (options_.frontier) measure_growing_float();
     } catch (const Cancelled&) {
       summary_.cut = limit.reason();
     }
@@ -486,6 +487,29 @@ class Search {
       if (next.keep_float == best_->settings.keep_float) continue;
       attempt(std::move(next), text_of(choice.names), true);
       if (done()) return;
+    }
+  }
+
+  // The operators that add most error in float, more and more of them, until all are: the far end
+  // of the frontier. Alone an operator gains little while its neighbours round.
+  void measure_growing_float() {
+    const auto report = report_quantization(best_->compilation);
+    if (!report) return;
+    std::vector<std::string> names;
+    for (const ErrorRow& row : report->operators)
+      if (!row.name.empty() && std::ranges::find(names, row.name) == names.end())
+        names.push_back(row.name);
+    const CompileSettings settings = best_->settings;
+    for (size_t count = 1; !names.empty();
+         count = std::min(names.size(), count + std::max<size_t>(1, count / 2))) {
+      const std::vector<std::string> some(names.begin(),
+                                          names.begin() + static_cast<ptrdiff_t>(count));
+      const std::string name = fmt::format("float: the {} operators that add most error", count);
+      if (Result<Candidate> candidate = make(with_float(settings, some), name)) {
+        candidate->figures.verdict = Verdict::kMeasured;
+        summary_.steps.push_back(std::move(candidate->figures));
+      }
+      if (count == names.size()) return;
     }
   }
 
