@@ -104,13 +104,13 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
     const int64_t count = sample_count(tensor.shape(), type.shape);
     if (count < 0)
       return fail(DiagnosticId::kDataShape,
-                  fmt::format("the array is {}, the program's input `{}` is {}",
-                              to_string(tensor.shape()), input.name, to_string(type.shape)),
+                  fmt::format("the array is {}, the input `{}` is {}", to_string(tensor.shape()),
+                              input.name, to_string(type.shape)),
                   fix_shape(tensor.shape(), type.shape), place);
     if (tensor.dtype() != type.dtype)
       return fail(DiagnosticId::kDataDtype,
-                  fmt::format("the array is {}, the program's input `{}` is {}",
-                              name(tensor.dtype()), input.name, name(type.dtype)),
+                  fmt::format("the array is {}, the input `{}` is {}", name(tensor.dtype()),
+                              input.name, name(type.dtype)),
                   "convert it with numpy's astype before saving", place);
     if (count == 0)
       return fail(DiagnosticId::kDataEmpty, "the array holds no sample", "save at least one sample",

@@ -220,22 +220,48 @@ class Equalizer {
       if (axis && *axis != of(operand).axis) return false;
       axis = of(operand).axis;
     }
-    if (!dim || !axis) return false;
-    Channels joined{.axis = *axis};
-    if (*axis == static_cast<size_t>(*dim)) {
-      for (const ValueId operand : op.operands) {
-        const std::vector<int>& own = of(operand).factors;
-        joined.factors.insert(joined.factors.end(), own.begin(), own.end());
-        if (own.empty())
-          joined.factors.insert(joined.factors.end(),
-                                static_cast<size_t>(graph_.type(operand).shape[*axis]), kPinned);
-      }
-      return pass(id, std::move(joined));
-    }
+    if (!dim) return false;
+    if (!axis) axis = static_cast<size_t>(*dim);  // no operand has factors; parts still may
+    if (*axis == static_cast<size_t>(*dim)) return follow_joined_channels(id, *axis);
     for (const ValueId operand : op.operands)
       if (of(operand).empty()) return false;
     for (const ValueId operand : op.operands) unite(op.operands[0], operand);
     return pass(id, of(op.operands[0]));
+  }
+
+  // A part without factors of its own, an input or a sigmoid, gets one for all of its channels, and
+  // so does the product of a value and a number, whose factors another part may have too.
+  bool follow_joined_channels(OpId id, size_t axis) {
+    const Op& op = graph_.op(id);
+    Channels joined{.axis = axis};
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const ValueId operand = op.operands[i];
+      const std::vector<int>& own = of(operand).factors;
+      const OpId number = product_with_number(operand);
+      if (!own.empty() && !number.valid()) {
+        joined.factors.insert(joined.factors.end(), own.begin(), own.end());
+        continue;
+      }
+      pin(operand);
+      const bool may_scale =
+          !graph_.is_constant(operand) && graph_.type(operand).dtype == DType::kFloat32;
+      const int factor = may_scale ? factors_.add() : kPinned;
+      if (may_scale) parts_.push_back({id, i, factor});
+      joined.factors.insert(joined.factors.end(),
+                            static_cast<size_t>(graph_.type(operand).shape[axis]), factor);
+    }
+    return pass(id, std::move(joined));
+  }
+
+  // The op that multiplies a value by a number, without an activation behind it.
+  OpId product_with_number(ValueId value) const {
+    const OpId producer = graph_.producer(value);
+    if (!producer.valid()) return {};
+    const Op& op = graph_.op(producer);
+    const bool is_product =
+        op.def == &ops::kMulTensor && op.attributes.find(ops::kActivationAttribute) == nullptr &&
+        is_float_constant(op.operands[1]) && graph_.type(op.operands[1]).elements() == 1;
+    return is_product ? producer : OpId{};
   }
 
   void unite(ValueId a, ValueId b) {
@@ -506,8 +532,36 @@ class Equalizer {
 
   // ---- constants
 
+  // Divides parts of concatenations by their factor: the number that they are multiplied by, or a
+  // product of its own, which in int8 is the same codes in another scale.
+  void apply_to_parts() {
+    for (const Part& part : parts_) {
+      const double by = 1 / factor_[static_cast<size_t>(factors_.find(part.factor))];
+      if (by == 1) continue;
+      const ValueId value = graph_.op(part.op).operands[part.operand];
+      const OpId number = product_with_number(value);
+      if (number.valid() && graph_.value(value).uses.size() == 1 &&
+          graph_.value(value).output_uses == 0) {
+        scale(number, 1, [&](size_t) { return by; });
+        continue;
+      }
+      const auto constant = module_.constants.add_values<float>(
+          DType::kFloat32, std::vector<float>{static_cast<float>(by)});
+      const ValueId factor = rewriter_.add_constant(Type{.dtype = DType::kFloat32}, constant,
+                                                    graph_.value(value).name + "_factor");
+      const Result<ValueId> scaled =
+          rewriter_.insert_value(part.op, {.def = &ops::kMulTensor,
+                                           .operands = {value, factor},
+                                           .origin = graph_.op(part.op).origin,
+                                           .name = graph_.value(value).name + "_scaled"});
+      DTR_CHECK(scaled);
+      rewriter_.set_operand(part.op, part.operand, *scaled);
+    }
+  }
+
   void apply() {
     if (report_.groups == 0) return;
+    apply_to_parts();
     for (const OpId id : layers_) {
       const Op& op = graph_.op(id);
       const Channels x = of(op.operands[0]), y = of(op.results[0]);
@@ -556,6 +610,12 @@ class Equalizer {
   std::vector<Channels> channels_;  // by value slot
   Sets factors_;
   std::vector<OpId> layers_, norms_;
+  struct Part {
+    OpId op;  // the concatenation
+    size_t operand;
+    int factor;
+  };
+  std::vector<Part> parts_;  // with a factor for all channels
   Magnitudes largest_;
   std::vector<double> factor_;
   Equalization report_;

@@ -13,7 +13,9 @@
 // 2019 (over ReLU and depthwise layers); Xiao et al., SmoothQuant, 2023, with α = 1/2 (from
 // activations into weights, over a normalization). Here r and w are relative, because activations
 // have one scale a tensor and weights one a row, and the factors of a residual group, of the parts
-// of a concatenation, and of slices of one value are solved together.
+// of a concatenation, and of slices of one value are solved together. A part of a concatenation
+// that has no factors, an input or a sigmoid, gets one for all of its channels: a product with a
+// number in front of the concatenation, which in int8 is the same codes in another scale.
 #pragma once
 
 #include "compiler/executors/executor.h"
@@ -28,12 +30,12 @@ struct Equalization {
   double largest = 1;   // ratio of the largest factor of a group to its smallest
 };
 
-// Rewrites constants of `graph`; ops and values keep their ids. `executor` runs `graph` on up to 16
-// of the samples. Factors pass through relu, leaky_relu, prelu, pools, means and sums over other
-// dimensions, additions, products with what has no factor, zero padding, resizing, and what moves
-// elements along other dimensions or whole channels; convolutions, linear layers and the weights of
-// a layer or RMS norm take them. A bounded activation (relu6) and all other operators end them, as
-// do inputs, outputs and states. Errors: those of the executor.
+// Rewrites constants of `graph`, and inserts products; ops and values keep their ids. `executor`
+// runs `graph` on up to 16 of the samples. Factors pass through relu, leaky_relu, prelu, pools,
+// means and sums over other dimensions, additions, products with what has no factor, zero padding,
+// resizing, and what moves elements along other dimensions or whole channels; convolutions, linear
+// layers and the weights of a layer or RMS norm take them. A bounded activation (relu6) and all
+// other operators end them, as do inputs, outputs and states. Errors: those of the executor.
 Result<Equalization> equalize(Module& module, Graph& graph, const Annotation& annotation,
                               Executor& executor, const Samples& samples, unsigned threads = 0);
 

@@ -137,6 +137,27 @@ TEST(Equalize, FollowsChannelsThroughJoiningAndCutting) {
   EXPECT_EQ(net.report.groups, 1U);
 }
 
+// An input, which has no factors, and fifty times the input, joined: each part has one factor, and
+// their ranges become alike. The one is a product of its own, the other a smaller number.
+TEST(Equalize, GivesPartsOfAConcatenationFactorsOfTheirOwn) {
+  Equalized net(
+      "graph @forward(%x: f32[1,2,3,5]) {\n"
+      "  %fifty: f32[1] = constant dense<50>\n"
+      "  %v: f32[2,4,1,1] = constant dense<1, -0.5, 0.02, 0.01, 0.75, 1, -0.01, 0.02>\n"
+      "  %m: f32[1,2,3,5] = aten.mul.Tensor(%x, %fifty)\n"
+      "  %j: f32[1,4,3,5] = aten.cat(%x, %m) {dim = 1}\n"
+      "  %y: f32[1,2,3,5] = aten.convolution(%j, %v) {dilation = [1, 1], groups = 1, "
+      "output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}\n"
+      "  return %y\n}\n");
+  net.expect_same_function();
+  EXPECT_EQ(net.report.groups, 1U);
+  EXPECT_EQ(net.report.channels, 2U);
+  const std::vector<float> own = net.weights("x_scaled"), product = net.weights("m");
+  ASSERT_EQ(own.size(), 1U);
+  ASSERT_EQ(product.size(), 1U);
+  EXPECT_NEAR(product[0] / own[0], 1, 1e-5);
+}
+
 TEST(Equalize, ScalesDepthwiseLayersByThemselves) {
   Equalized net(chain(
       "  %u: f32[3,1,3,3] = constant dense<0.01, 0.02, -0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, "
