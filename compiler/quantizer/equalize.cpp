@@ -513,7 +513,7 @@ class Equalizer {
     std::vector<double> largest(factors_.size());
     for (const OpId id : layers_) {
       const Op& op = graph_.op(id);
-      const Channels& x = of(op.operands[0]);
+      const Channels x = read_by(op);
       const WeightMap map(graph_, op);
       if (x.empty() || map.depthwise()) continue;
       const std::span<const float> weights = floats(op.operands[1]);
@@ -528,6 +528,13 @@ class Equalizer {
       }
     }
     return largest;
+  }
+
+  // The factors that a layer takes into its weights; none: those of its operand lie along another
+  // axis, and are 1.
+  Channels read_by(const Op& layer) const {
+    const Channels& x = of(layer.operands[0]);
+    return x.axis == *layer_axis(layer) ? x : Channels();
   }
 
   // ---- constants
@@ -564,7 +571,7 @@ class Equalizer {
     apply_to_parts();
     for (const OpId id : layers_) {
       const Op& op = graph_.op(id);
-      const Channels x = of(op.operands[0]), y = of(op.results[0]);
+      const Channels x = read_by(op), y = of(op.results[0]);
       const WeightMap map(graph_, op);
       scale(id, 1, [&](size_t i) {
         return (x.empty() ? 1 : at(x, map.input(i))) / (y.empty() ? 1 : at(y, map.output(i)));

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "compiler/executors/onednn_executor.h"
-#include "compiler/executors/stream.h"
 #include "compiler/pipeline/sample_warnings.h"
 #include "compiler/support/interruption.h"
 #include "compiler/support/thread_pool.h"
@@ -204,9 +203,8 @@ class Search {
   }
 
   Result<void> run_float(const Compilation& all, Judged& judged) const {
-    DTR_ASSIGN(std::unique_ptr<Executor> one_run, make_model_executor(all.module, all.as_read));
-    const std::unique_ptr<Executor> executor =
-        make_stream(all.module, all.as_read, std::move(one_run));
+    DTR_ASSIGN(const std::unique_ptr<Executor> executor,
+               make_model_executor(all.module, all.as_read));
     std::vector<Result<std::vector<Tensor>>> results(judged.samples.size());
     parallel_for(results.size(), summary_.stream ? 1 : base_.threads,
                  [&](size_t i) { results[i] = executor->run(judged.samples.inputs(i)); });

@@ -89,6 +89,8 @@ Result<AccuracyFrontier> explore_accuracy(const ModelSource& source, const Compi
   settings.progress = watch.progress;
   DTR_ASSIGN(AccuracySearchResult found, search_accuracy(source, settings, search));
   AccuracySummary& summary = found.summary;
+  // The search was cut before its first program: the default, calibrated on all samples, is there.
+  if (summary.steps.empty()) summary.steps.push_back(summary.start);
   AccuracyFrontier frontier{.model = found.first->module.file,
                             .target = std::string(settings.target->name),
                             .clock_hz = clock_hz(*settings.target),

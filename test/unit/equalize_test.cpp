@@ -158,6 +158,21 @@ TEST(Equalize, GivesPartsOfAConcatenationFactorsOfTheirOwn) {
   EXPECT_NEAR(product[0] / own[0], 1, 1e-5);
 }
 
+// A concatenation in time: its parts' factors lie along another axis than the layer's channels, of
+// which there are more than parts are long.
+TEST(Equalize, LeavesPartsOfAnotherAxis) {
+  Equalized net(
+      "graph @forward(%x: f32[1,2,3,5]) {\n"
+      "  %f: f32[1,30] = aten.view(%x) {size = [1, 30]}\n"
+      "  %t: f32[1,30] = aten.tanh(%f)\n"
+      "  %j: f32[2,30] = aten.cat(%f, %t) {dim = 0}\n"
+      "  %v: f32[2,30] = constant seeded<3>\n"
+      "  %y: f32[2,2] = aten.linear(%j, %v)\n"
+      "  return %y\n}\n");
+  EXPECT_EQ(net.report.groups, 0U);
+  EXPECT_EQ(net.run(), net.before);
+}
+
 TEST(Equalize, ScalesDepthwiseLayersByThemselves) {
   Equalized net(chain(
       "  %u: f32[3,1,3,3] = constant dense<0.01, 0.02, -0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, "
