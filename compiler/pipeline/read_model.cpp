@@ -59,14 +59,9 @@ tl::unexpected<Diagnostic> not_a_model(FileKind kind, const std::string& name) {
               {.file = name});
 }
 
-// Shapes of these files are those of every tensor, not only of the inputs.
+// The shapes of the text are those of every value, not only of the inputs.
 Result<void> check_has_open_dimensions(FileKind kind, const std::string& name,
                                        const DimensionSizes& sizes) {
-  if (kind == FileKind::kTflite)
-    return check_no_dimensions(sizes, "a .tflite file",
-                               "convert the model again with that size, for example with "
-                               "tf.keras.Input(shape, batch_size=N)",
-                               name);
   if (kind == FileKind::kText)
     return check_no_dimensions(sizes, "IR text", "write the shape into the text", name);
   return {};
@@ -120,8 +115,8 @@ Result<Module> read_model(FileContents file, FileKind kind, const std::string& p
     module.constants.keep(std::move(file));
     return module;
   }
+  if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path, sizes);
   DTR_TRY(check_has_open_dimensions(kind, path, sizes));
-  if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path);
   if (kind != FileKind::kText) return not_a_model(kind, path);
   DTR_ASSIGN(Module module, parse_text(file.bytes(), path));
   module.constants.keep(std::move(file));
@@ -135,7 +130,7 @@ Result<Module> parse_model(std::span<const std::byte> bytes, FileKind kind, cons
   DTR_TRY(check_has_open_dimensions(kind, name, sizes));
   if (kind == FileKind::kText) return parse_text(bytes, name);
   if (kind != FileKind::kTflite) return not_a_model(kind, name);
-  DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name));
+  DTR_ASSIGN(tflite::Import import, tflite::parse_tflite(bytes, name, {.sizes = &sizes}));
   return std::move(import.module);
 }
 

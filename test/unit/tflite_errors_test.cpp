@@ -293,12 +293,12 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        "fix: Quantize the model to int8, or not at all."},
       {"operators",
        [](Spec& s) {
-         s.codes = {fb::BuiltinOperator::WHILE, fb::BuiltinOperator::RFFT2D};
+         s.codes = {fb::BuiltinOperator::CALL, fb::BuiltinOperator::RFFT2D};
          s.ops = {{.code = 1}, {.code = 0}, {.code = 1}};
        },
        "tflite-unsupported-operator",
-       "the model has operators that are not supported: RFFT2D (complex numbers), WHILE (control "
-       "flow)\n  fix: Compute the spectrum in the application, or by products with constant "
+       "the model has operators that are not supported: CALL (control flow), RFFT2D (complex "
+       "numbers)\n  fix: Compute the spectrum in the application, or by products with constant "
        "matrices."},
       {"custom operator",
        [](Spec& s) {
@@ -549,6 +549,39 @@ TEST(TfliteErrors, TruncatedFilesAreRefused) {
   EXPECT_EQ(test::error_id(tflite::read_tflite("/nowhere/model.tflite")), "file-not-found");
   EXPECT_EQ(test::error_id(tflite::describe_tflite(test::source_path("README.md").string())),
             "tflite-invalid");
+}
+
+// Loops of test/data/litert/make_control.py that cannot be unrolled, or are damaged.
+TEST(TfliteErrors, CalledSubgraphsAreChecked) {
+  constexpr std::pair<const char*, const char*> kFiles[] = {
+      {"steps", "WHILE: how often it repeats depends on an input of the model"},
+      {"endless", "WHILE: it takes more than 4096 steps"},
+      {"itself", "WHILE: its subgraph 2 calls itself"},
+      {"number", "WHILE: it calls subgraph 7, the file has 2"},
+      {"shape", "WHILE: its body takes and makes different numbers of tensors"},
+  };
+  for (const auto& [name, reason] : kFiles) {
+    const auto module = tflite::read_tflite(
+        test::source_path(std::string("test/data/litert/refused_") + name + ".tflite").string());
+    ASSERT_FALSE(module) << name;
+    EXPECT_EQ(module.error().reason, reason) << name;
+  }
+}
+
+TEST(TfliteErrors, OpenExtentsAreChecked) {
+  const auto refused = [](const char* model, std::pair<std::string, int64_t> size) {
+    auto file = FileContents::read(test::source_path(model).string());
+    const auto module =
+        tflite::read_tflite(std::move(*file), "open.tflite", {.given = {std::move(size)}});
+    return module ? "read" : module.error().reason;
+  };
+  constexpr const char* kOpen = "test/data/litert/open.tflite";
+  EXPECT_EQ(refused(kOpen, {"image.1", 3}),
+            "`image.1` is no open dimension of the model, which has image.0, batch, image.2, "
+            "image.3");
+  EXPECT_EQ(refused(kOpen, {"batch", INT32_MAX}), "its shape would be [2147483647, 4, 4, 3]");
+  EXPECT_EQ(refused("test/data/litert/control.tflite", {"batch", 2}),
+            "`batch` is no open dimension of the model: the shapes of this .tflite file are fixed");
 }
 
 // Ten thousand tensors that share one vector of scales would be 40 GB, each with a copy.

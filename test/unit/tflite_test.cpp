@@ -243,6 +243,45 @@ void judge_operators(const std::filesystem::path& folder) {
 
 TEST(Litert, EveryOperatorAgrees) { judge_operators(test::source_path("test/data/litert")); }
 
+// Branches, loops and composites, of make_control.py. Sums of floats are in another order.
+TEST(Litert, EveryCalledSubgraphAgrees) {
+  const Compared compared =
+      judge(test::source_path("test/data/litert/control.tflite"), {.relative = 0x1p-20});
+  EXPECT_EQ(compared.tensors, 40);
+}
+
+// Open extents of the file's own sizes, of given ones, and of those of samples.
+TEST(Litert, OpenExtentsAreBound) {
+  const auto path = test::source_path("test/data/litert/open.tflite");
+  const auto arrays = test::read_arrays(std::filesystem::path(path).replace_extension(".npz"));
+  const auto run = [&](const DimensionSizes& sizes, const std::string& name) {
+    auto file = FileContents::read(path.string());
+    ASSERT_TRUE(file);
+    const auto module = tflite::read_tflite(std::move(*file), "open.tflite", sizes);
+    ASSERT_TRUE(module) << to_text(module.error());
+    const Tensor input = reordered(test::find_array(arrays, "input_" + name)->view(), false);
+    const TensorView views[] = {input.view()};
+    const auto executor = make_reference_executor(*module, module->forward());
+    const auto outputs = executor->run(views);
+    ASSERT_TRUE(outputs) << to_text(outputs.error());
+    Compared compared;
+    expect_same((*outputs)[0].view(), test::find_array(arrays, "output_" + name)->view(), name,
+                compared, {.relative = 0x1p-20});
+    EXPECT_EQ(module->notes.empty(), name == "other");
+  };
+  run({}, "same");
+  run({.given = {{"batch", 3}, {"image.2", 9}, {"image.3", 7}}}, "other");
+  const auto sampled = [](const std::string&, size_t, size_t) -> Result<std::optional<Shape>> {
+    return std::optional(Shape{2, 3, 3, 9, 7});
+  };
+  run({.given = {}, .sampled = sampled}, "other");
+  // Samples of other channels are not of this input.
+  const auto other = [](const std::string&, size_t, size_t) -> Result<std::optional<Shape>> {
+    return std::optional(Shape{2, 3, 9, 7, 3});
+  };
+  run({.given = {}, .sampled = other}, "same");
+}
+
 TEST(Litert, EveryDrawnOperatorAgrees) {
   const char* folder = std::getenv("DEUTERON_LITERT_CASES");
   if (folder == nullptr) GTEST_SKIP() << "no drawn cases (DEUTERON_LITERT_CASES)";

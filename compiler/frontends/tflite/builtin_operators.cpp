@@ -15,11 +15,8 @@ struct Refused {
 
 constexpr BuiltinOperator kControlFlow[] = {
     BuiltinOperator::CALL,
-    BuiltinOperator::IF,
     BuiltinOperator::STABLEHLO_CASE,
-    BuiltinOperator::STABLEHLO_COMPOSITE,
     BuiltinOperator::STABLEHLO_WHILE,
-    BuiltinOperator::WHILE,
 };
 constexpr BuiltinOperator kRandom[] = {
     BuiltinOperator::MULTINOMIAL,

@@ -90,21 +90,24 @@ Shape logical_shape(const Shape& shape) {
   return result;
 }
 
-Importer::Importer(ModelFile& file, const std::string& name, bool kept, Arithmetic arithmetic)
-    : file_(file),
+Importer::Importer(ModelFile& file, const std::string& name, bool kept, Arithmetic arithmetic,
+                   const DimensionSizes& sizes)
+    : file_(&file),
       kept_(kept),
       arithmetic_(arithmetic),
+      sizes_(sizes),
       import_(empty_import(file, name)),
       rewriter_(import_.module.graphs[0]) {}
 
 Result<Import> Importer::run() && {
   DTR_TRY(check_operators());
-  DTR_ASSIGN(const std::vector<Diagnostic> notes, convert_stored_forms(file_, import_.module.file));
+  DTR_ASSIGN(const std::vector<Diagnostic> notes,
+             convert_stored_forms(*file_, import_.module.file));
   import_.module.notes.insert(import_.module.notes.end(), notes.begin(), notes.end());
   DTR_TRY(bind_open_extents());
   DTR_TRY(add_inputs());
   DTR_TRY(find_variables());
-  for (const OperatorInfo& op : file_.operators) {
+  for (const OperatorInfo& op : file_->operators) {
     DTR_ASSIGN(const bool is_converted, convert_variable(op));
     if (!is_converted) DTR_TRY(convert(op));
   }
@@ -115,7 +118,7 @@ Result<Import> Importer::run() && {
 Result<void> Importer::check_operators() {
   std::vector<std::string> unknown;
   std::string_view fix;
-  for (const OperatorInfo& op : file_.operators)
+  for (const OperatorInfo& op : file_->operators)
     if (find_operator(op) == nullptr) {
       const auto [needs, what_to_do] = why_refused(op.code);
       if (fix.empty() || !needs.empty()) fix = what_to_do;
@@ -123,13 +126,14 @@ Result<void> Importer::check_operators() {
     }
   if (unknown.empty()) {
     // No operator calls them: signatures beside the first.
-    const bool calls = std::ranges::find(file_.operators, fb::BuiltinOperator::CALL_ONCE,
-                                         &OperatorInfo::code) != file_.operators.end();
-    if (file_.subgraphs != 1 && !calls)
+    const bool calls = std::ranges::any_of(file_->operators, [](const OperatorInfo& op) {
+      return calls_subgraph(op.code) || op.code == fb::BuiltinOperator::CALL_ONCE;
+    });
+    if (file_->subgraphs != 1 && !calls && suffix_.empty())
       import_.module.notes.push_back(
           {.id = DiagnosticId::kTfliteUnsupportedOption,
            .reason =
-               fmt::format("the file has {} subgraphs, the first one is read", file_.subgraphs),
+               fmt::format("the file has {} subgraphs, the first one is read", file_->subgraphs),
            .place = place({}),
            .severity = Severity::kNote});
     return {};
@@ -140,22 +144,6 @@ Result<void> Importer::check_operators() {
       DiagnosticId::kTfliteUnsupportedOperator,
       fmt::format("the model has operators that are not supported: {}", fmt::join(unknown, ", ")),
       std::string(fix), place({}));
-}
-
-// An export with an open batch has −1 in the signature of a shape, and 1 in the shape.
-Result<void> Importer::bind_open_extents() {
-  for (const int32_t index : file_.inputs) {
-    TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
-    if (std::ranges::find(tensor.signature, -1) == tensor.signature.end()) continue;
-    import_.module.notes.push_back(
-        {.id = DiagnosticId::kTfliteUnsupportedOption,
-         .reason = fmt::format("its shape is open ([{}]) and read as [{}]",
-                               fmt::join(tensor.signature, ", "), fmt::join(tensor.shape, ", ")),
-         .fix = "Export the model with fixed shapes for other extents.",
-         .place = place(tensor.name),
-         .severity = Severity::kNote});
-  }
-  return {};
 }
 
 Result<ValueId> Importer::emit_plain(const OpDef& def, std::vector<ValueId> operands,
@@ -169,8 +157,8 @@ Result<ValueId> Importer::emit_plain(const OpDef& def, std::vector<ValueId> oper
 }
 
 Result<void> Importer::add_inputs() {
-  for (const int32_t index : file_.inputs) {
-    const TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
+  for (const int32_t index : file_->inputs) {
+    const TensorInfo& tensor = file_->tensors[static_cast<size_t>(index)];
     ValueId& value = import_.values[static_cast<size_t>(index)];
     if (value.valid() || tensor.constant())
       return fail(DiagnosticId::kTfliteInvalid, "it is an input of the model twice, or constant",
@@ -206,7 +194,7 @@ Result<void> Importer::convert(const OperatorInfo& op) {
       return invalid(
           "its output is an input of the model, a constant, or made by another operator too");
   origin_ = {.sources = {static_cast<uint32_t>(import_.module.sources.size())}};
-  import_.module.sources.push_back({.name = output().name, .target = op.name});
+  import_.module.sources.push_back({.name = output().name + suffix_, .target = op.name});
 
   std::vector<ValueId> results;
   if (def.convert_several != nullptr) {
@@ -225,10 +213,11 @@ Result<void> Importer::define(size_t index, ValueId result) {
   DTR_ASSIGN(const Type expected,
              type_of(output(index), logical_dims(output(index).shape.size()), -1));
   const Type& actual = rewriter_.graph().type(result);
-  TensorInfo& tensor = file_.tensors[static_cast<size_t>(op_->outputs[index])];
+  TensorInfo& tensor = file_->tensors[static_cast<size_t>(op_->outputs[index])];
   if (actual.shape != expected.shape && actual.dtype == expected.dtype &&
-      std::ranges::find(tensor.signature, -1) != tensor.signature.end()) {
-    // What an open extent is follows from those of the inputs.
+      (std::ranges::find(tensor.signature, -1) != tensor.signature.end() ||
+       ((resized_ || !suffix_.empty()) && actual.rank() == expected.rank()))) {
+    // What an open extent is follows from those of the inputs, or from the operands of a call.
     tensor.shape = actual.shape;
     if (actual.rank() == 4)
       for (size_t i = 0; i < 4; ++i) tensor.shape[i] = actual.shape[logical_dim(i, 4)];
@@ -256,9 +245,9 @@ Result<int64_t> Importer::logical_axis(int64_t axis, size_t rank) const {
 
 Result<void> Importer::finish() {
   std::vector<ValueId> outputs;
-  for (const int32_t index : file_.outputs) {
+  for (const int32_t index : file_->outputs) {
     ValueId value = import_.values[static_cast<size_t>(index)];
-    const TensorInfo& tensor = file_.tensors[static_cast<size_t>(index)];
+    const TensorInfo& tensor = file_->tensors[static_cast<size_t>(index)];
     const std::string& name = tensor.name;
     if (!value.valid())
       return fail(DiagnosticId::kTfliteInvalid,
@@ -319,13 +308,17 @@ Result<ValueId> Importer::value(size_t operand) {
     if (!of.constant())
       return invalid(fmt::format(
           "it reads `{}` before any operator makes it (a cycle, or out of order)", of.name));
-    const int axis = static_cast<int>(
-        of.scales.size() > 1
-            ? logical_dim(static_cast<size_t>(of.quantized_dimension), of.shape.size())
-            : 0);
-    DTR_ASSIGN(known, permuted_constant(operand, logical_dims(of.shape.size()), axis));
+    DTR_ASSIGN(known, constant_of(of));
   }
   return known;
+}
+
+Result<ValueId> Importer::constant_of(const TensorInfo& of) {
+  const int axis = static_cast<int>(
+      of.scales.size() > 1
+          ? logical_dim(static_cast<size_t>(of.quantized_dimension), of.shape.size())
+          : 0);
+  return add_stored(of, logical_dims(of.shape.size()), axis);
 }
 
 Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, int axis) {
@@ -340,6 +333,10 @@ Result<ValueId> Importer::permuted_constant(size_t operand, const Ints& dims, in
           fmt::format("`{}` is computed by the model, only constants are supported here", of.name));
     return Builder(*this).permute(computed, dims);
   }
+  return add_stored(of, dims, axis);
+}
+
+Result<ValueId> Importer::add_stored(const TensorInfo& of, const Ints& dims, int axis) {
   DTR_ASSIGN(Type type, type_of(of, dims, axis));
   ConstantPool& pool = import_.module.constants;
   ConstantId id;
@@ -582,9 +579,9 @@ tl::unexpected<Diagnostic> Importer::invalid(std::string reason) const {
               place(op_->outputs.empty() ? std::string() : output().name));
 }
 
-tl::unexpected<Diagnostic> Importer::unsupported(std::string reason) const {
+tl::unexpected<Diagnostic> Importer::unsupported(std::string reason, std::string fix) const {
   return fail(DiagnosticId::kTfliteUnsupportedOption, fmt::format("{}: {}", op_->name, reason),
-              "Change the operator before the export.",
+              fix.empty() ? "Change the operator before the export." : std::move(fix),
               place(op_->outputs.empty() ? std::string() : output().name));
 }
 
@@ -609,14 +606,18 @@ Result<Import> parse_tflite(std::span<const std::byte> bytes, const std::string&
       Tensor::copy_of(DType::kUint8, {static_cast<int64_t>(bytes.size())}, bytes);
   DTR_ASSIGN(ModelFile model, ModelFile::open(aligned.bytes(), file));
   if (options.subset != nullptr) restrict_to(model, *options.subset);
-  return Importer(model, file, false, options.arithmetic).run();
+  const DimensionSizes none;
+  return Importer(model, file, false, options.arithmetic,
+                  options.sizes == nullptr ? none : *options.sizes)
+      .run();
 }
 
 namespace {
 
-Result<Import> import_contents(FileContents contents, const std::string& path) {
+Result<Import> import_contents(FileContents contents, const std::string& path,
+                               const DimensionSizes& sizes) {
   DTR_ASSIGN(ModelFile model, ModelFile::open(contents.bytes(), path));
-  DTR_ASSIGN(Import import, Importer(model, path, true).run());
+  DTR_ASSIGN(Import import, Importer(model, path, true, Arithmetic::kTflite, sizes).run());
   import.module.constants.keep(std::move(contents));
   return import;
 }
@@ -625,11 +626,12 @@ Result<Import> import_contents(FileContents contents, const std::string& path) {
 
 Result<Import> import_tflite(const std::string& path) {
   DTR_ASSIGN(FileContents contents, FileContents::read(path));
-  return import_contents(std::move(contents), path);
+  return import_contents(std::move(contents), path, {});
 }
 
-Result<Module> read_tflite(FileContents file, const std::string& path) {
-  DTR_ASSIGN(Import import, import_contents(std::move(file), path));
+Result<Module> read_tflite(FileContents file, const std::string& path,
+                           const DimensionSizes& sizes) {
+  DTR_ASSIGN(Import import, import_contents(std::move(file), path, sizes));
   return std::move(import.module);
 }
 

@@ -17,26 +17,27 @@ class Importer {
  public:
   // Converts tensors of `file` in place. `kept`: constants refer to the bytes of the file, which
   // the module owns; else they are copied.
-  Importer(ModelFile& file, const std::string& name, bool kept,
-           Arithmetic arithmetic = Arithmetic::kTflite);
+  // `sizes` must outlive the object.
+  Importer(ModelFile& file, const std::string& name, bool kept, Arithmetic arithmetic,
+           const DimensionSizes& sizes);
   // Imports the whole file. Errors: ids tflite-*, with the tensor or operator at fault.
   Result<Import> run() &&;
 
   // ---- for conversions of operators; `op` is the operator being converted ----
   const OperatorInfo& op() const { return *op_; }
   const TensorInfo& tensor(size_t operand) const {
-    return file_.tensors[static_cast<size_t>(op_->inputs[operand])];
+    return file_->tensors[static_cast<size_t>(op_->inputs[operand])];
   }
   const TensorInfo& output(size_t index = 0) const {
-    return file_.tensors[static_cast<size_t>(op_->outputs[index])];
+    return file_->tensors[static_cast<size_t>(op_->outputs[index])];
   }
   bool has(size_t operand) const {
     return operand < op_->inputs.size() && op_->inputs[operand] >= 0;
   }
   // The options table of the operator. Error: kTfliteInvalid if it is missing or of another type.
-  template <class Table>
-  Result<const Table*> options(fb::OptionsType type) const {
-    const Table* table = file_.options<Table>(*op_, type);
+  template <class Table, class Union>
+  Result<const Table*> options(Union type) const {
+    const Table* table = file_->options<Table>(*op_, type);
     if (table == nullptr) return invalid("its options are missing or of another operator");
     return table;
   }
@@ -75,6 +76,17 @@ class Importer {
   Result<ValueId> kept(size_t operand);
   Result<void> keep(size_t operand, ValueId next);
 
+  // The outputs of a subgraph of the file on these operands, built in place; `suffix` tells its
+  // operators in reports from those of other calls. Errors: ids tflite-*, also for a subgraph that
+  // calls itself, and for calls that make too many operators.
+  Result<std::vector<ValueId>> run_subgraph(int32_t index, const std::vector<ValueId>& operands,
+                                            const std::string& suffix);
+  // What depends on no input of the model as a constant; other values, long ones and codes as they
+  // are.
+  ValueId folded(ValueId value);
+  // Element 0 of a bool, if it depends on no input.
+  std::optional<bool> known_bool(ValueId value);
+
   // The elements of an operand that depends on no input of the model. Error:
   // kTfliteUnsupportedOption if it does.
   Result<std::vector<double>> known(size_t operand);
@@ -111,6 +123,10 @@ class Importer {
   // Builder.
   Result<ValueId> reshape(ValueId value, const Shape& from, const Shape& to);
 
+  // The shape of the first output in the file, with its open extent, if it has one, such that it
+  // has that many elements.
+  Shape filled_output(int64_t elements) const;
+
   // Converts an axis of the file, which may count from the end, to a logical dimension of a tensor
   // of that rank. Error: kTfliteInvalid if it is out of range.
   Result<int64_t> logical_axis(int64_t axis, size_t rank) const;
@@ -119,7 +135,7 @@ class Importer {
   Result<std::string> activation(fb::ActivationFunctionType type) const;
 
   tl::unexpected<Diagnostic> invalid(std::string reason) const;
-  tl::unexpected<Diagnostic> unsupported(std::string reason) const;
+  tl::unexpected<Diagnostic> unsupported(std::string reason, std::string fix = {}) const;
 
  private:
   Result<void> check_operators();
@@ -155,19 +171,36 @@ class Importer {
   Result<void> define(size_t index, ValueId result);
   Result<void> finish();
   Result<Type> type_of(const TensorInfo& tensor, const Ints& dims, int axis) const;
+  // The bytes of a constant tensor, in logical order, or permuted as permuted_constant.
+  Result<ValueId> constant_of(const TensorInfo& tensor);
+  Result<ValueId> add_stored(const TensorInfo& tensor, const Ints& dims, int axis);
   Place place(std::string node) const {
     return {.file = import_.module.file, .node = std::move(node)};
   }
 
-  ModelFile& file_;
+  // A subgraph that operators call.
+  struct Subgraph {
+    ModelFile file;
+    std::vector<ValueId> constants;  // by tensor
+    bool open = false;               // a call of it is being built
+  };
+  Result<Subgraph*> find_subgraph(int32_t index);
+  Result<void> bind_operand(TensorInfo& tensor, ValueId operand) const;
+
+  ModelFile* file_;  // the subgraph being built: the model itself, or a called one
   bool kept_;
   Arithmetic arithmetic_;
+  const DimensionSizes& sizes_;
+  bool resized_ = false;  // an input has another extent than the file has beside its open one
   Import import_;
   Rewriter rewriter_;
   const OperatorInfo* op_ = nullptr;
   Origin origin_;
   std::map<std::string, Variable> variables_;  // by name
   std::map<int32_t, std::string> handles_;     // names by tensor: a handle, or the variable itself
+  std::map<int32_t, Subgraph> subgraphs_;      // by number
+  std::string suffix_;                         // of the call being built
+  size_t called_operators_ = 0;
 };
 
 // Converts an operator: appends ops and returns the value of the only output tensor, or of all
@@ -188,6 +221,8 @@ std::span<const OperatorDef> movement_operators();
 std::span<const OperatorDef> index_operators();
 // Those of recurrent layers, which keep their state in variables.
 std::span<const OperatorDef> recurrent_operators();
+// Branches, loops and calls of subgraphs.
+std::span<const OperatorDef> control_operators();
 // Those of variables, which Importer::convert_variable converts.
 std::span<const OperatorDef> variable_operators();
 // Bounds for what is unrolled.
@@ -200,6 +235,8 @@ Result<ValueId> on_reals(Importer& importer, std::string_view op, std::vector<Va
 // A fused activation of a value that no op of ours fuses.
 Result<ValueId> activated(Importer& importer, ValueId value, const std::string& activation);
 
+// IF, WHILE and others, whose options name subgraphs that are built in place.
+bool calls_subgraph(fb::BuiltinOperator code);
 // nullptr if the operator is not supported.
 const OperatorDef* find_operator(fb::BuiltinOperator code);
 // The same, custom operators by their name.

@@ -227,6 +227,8 @@ struct Reader {
     DTR_ASSIGN(op.outputs, indices(from.outputs(), tensors, false, of));
     op.options_type = from.builtin_options_type();
     op.options = reinterpret_cast<const uint8_t*>(from.builtin_options());
+    op.options2_type = from.builtin_options_2_type();
+    op.options2 = reinterpret_cast<const uint8_t*>(from.builtin_options_2());
     if (from.custom_options() != nullptr)
       op.custom_options = {from.custom_options()->data(), from.custom_options()->size()};
     return op;

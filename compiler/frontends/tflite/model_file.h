@@ -61,7 +61,9 @@ struct OperatorInfo {
   std::vector<int32_t> inputs;  // tensor indices, −1: absent
   std::vector<int32_t> outputs;
   fb::OptionsType options_type = fb::OptionsType::NONE;
-  const uint8_t* options = nullptr;  // table of that type; nullptr if absent
+  const uint8_t* options = nullptr;                         // table of that type; nullptr if absent
+  fb::Options2Type options2_type = fb::Options2Type::NONE;  // the same of the second union
+  const uint8_t* options2 = nullptr;
   std::span<const uint8_t> custom_options = {};
 };
 
@@ -89,10 +91,11 @@ class ModelFile {
   // missing or of another type. `Table` is Conv2DOptions, … and `type` its number in the union.
   template <class Table>
   const Table* options(const OperatorInfo& op, fb::OptionsType type) const {
-    if (op.options == nullptr || op.options_type != type) return nullptr;
-    flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes_.data()), bytes_.size());
-    const auto* table = reinterpret_cast<const Table*>(op.options);
-    return table->Verify(verifier) ? table : nullptr;
+    return op.options_type == type ? checked_table<Table>(op.options) : nullptr;
+  }
+  template <class Table>
+  const Table* options(const OperatorInfo& op, fb::Options2Type type) const {
+    return op.options2_type == type ? checked_table<Table>(op.options2) : nullptr;
   }
 
   // Keeps bytes of a converted constant as long as the object.
@@ -101,6 +104,14 @@ class ModelFile {
   }
 
  private:
+  template <class Table>
+  const Table* checked_table(const uint8_t* options) const {
+    if (options == nullptr) return nullptr;
+    flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes_.data()), bytes_.size());
+    const auto* table = reinterpret_cast<const Table*>(options);
+    return table->Verify(verifier) ? table : nullptr;
+  }
+
   std::span<const std::byte> bytes_;
   std::deque<std::vector<std::byte>> converted_;
 };

@@ -319,7 +319,8 @@ Result<ValueId> mirror_pad(Importer& importer) {
 // EXPAND_DIMS, SQUEEZE: the new shape is that of the output tensor.
 Result<ValueId> reshape_to_output(Importer& importer) {
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.reshape(x, shape_of(importer, 0), importer.output().shape);
+  return importer.reshape(x, shape_of(importer, 0),
+                          importer.filled_output(element_count(shape_of(importer, 0))));
 }
 
 // ---- elements by index, blocks of pixels

@@ -170,11 +170,12 @@ struct Transposed {
   fb::Padding padding;
   Ints stride;
   fb::ActivationFunctionType activation = fb::ActivationFunctionType::NONE;
+  Shape out = {};
 };
 Result<ValueId> transposed_convolution(Importer& importer, const Transposed& of) {
   const Shape& weight = importer.tensor(1).shape;
   const Shape& in = importer.tensor(of.x).shape;
-  const Shape& out = importer.output().shape;
+  const Shape& out = of.out;
   for (const Shape* shape : {&weight, &in, &out})
     if (shape->size() != 4 ||
         std::ranges::any_of(*shape, [](int64_t extent) { return extent < 1; }))
@@ -221,14 +222,17 @@ Result<ValueId> transpose_conv(Importer& importer) {
              importer.options<fb::TransposeConvOptions>(OptionsType::TransposeConvOptions));
   DTR_ASSIGN(const Ints extents, importer.integers(0));
   const Shape& out = importer.output().shape;
-  if (extents != out)
+  const bool open =
+      std::ranges::find(importer.output().signature, -1) != importer.output().signature.end();
+  if (extents != out && !open)
     return importer.invalid(fmt::format("its output has shape {}, its first input says {}",
                                         to_string(out), to_string(extents)));
   return transposed_convolution(importer, {.x = 2,
                                            .bias = 3,
                                            .padding = options->padding(),
                                            .stride = {options->stride_h(), options->stride_w()},
-                                           .activation = options->fused_activation_function()});
+                                           .activation = options->fused_activation_function(),
+                                           .out = extents});
 }
 
 // MediaPipe's custom operator. Operands: x, weight, bias; its options are the bytes of TFLite's C
@@ -244,7 +248,8 @@ Result<ValueId> transpose_conv_bias(Importer& importer) {
       importer, {.x = 0,
                  .bias = 2,
                  .padding = options[0] == 1 ? fb::Padding::SAME : fb::Padding::VALID,
-                 .stride = {options[2], options[1]}});
+                 .stride = {options[2], options[1]},
+                 .out = importer.output().shape});
 }
 
 Result<ValueId> fully_connected(Importer& importer) {
@@ -279,7 +284,7 @@ Result<ValueId> fully_connected(Importer& importer) {
   }
   DTR_ASSIGN(const ValueId y,
              importer.append(ops::kLinear, std::move(operands), std::move(attributes)));
-  return importer.reshape(y, {rows[0], weight[0]}, importer.output().shape);
+  return importer.reshape(y, {rows[0], weight[0]}, importer.filled_output(rows[0] * weight[0]));
 }
 
 // Our op of an operator without options; nullptr if there is none.
@@ -688,7 +693,7 @@ Result<ValueId> activated(Importer& importer, ValueId value, const std::string& 
 const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators :
        {std::span<const OperatorDef>(kOperators), elementwise_operators(), movement_operators(),
-        index_operators(), recurrent_operators(), variable_operators()})
+        index_operators(), recurrent_operators(), variable_operators(), control_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};

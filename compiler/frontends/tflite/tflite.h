@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/dimensions.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/file_contents.h"
 #include "compiler/support/result.h"
@@ -30,6 +31,7 @@ struct OperatorSubset {
 struct ReadOptions {
   Arithmetic arithmetic = Arithmetic::kTflite;
   const OperatorSubset* subset = nullptr;  // null: the whole file
+  const DimensionSizes* sizes = nullptr;   // of open extents; null: those of the file
 };
 
 // An imported model, and the value of each tensor. Tensors of rank 4 are NHWC in the file; their
@@ -46,7 +48,8 @@ struct Import {
 Result<Module> read_tflite(const std::string& path);
 // The same for a file in memory, which the module owns; `path` names it in messages. Errors: ids
 // tflite-*.
-Result<Module> read_tflite(FileContents file, const std::string& path);
+Result<Module> read_tflite(FileContents file, const std::string& path,
+                           const DimensionSizes& sizes = {});
 // read_tflite with the map from tensors to values. Errors: as read_tflite.
 Result<Import> import_tflite(const std::string& path);
 

@@ -55,8 +55,8 @@ std::span<const OperatorDef> variable_operators() {
 }
 
 Result<void> Importer::find_variables() {
-  handles_ = handles_of(file_);
-  for (const OperatorInfo& op : file_.operators) {
+  handles_ = handles_of(*file_);
+  for (const OperatorInfo& op : file_->operators) {
     op_ = &op;
     const bool reads = op.code == BuiltinOperator::READ_VARIABLE;
     if (!reads && op.code != BuiltinOperator::ASSIGN_VARIABLE) continue;
@@ -67,8 +67,8 @@ Result<void> Importer::find_variables() {
     if (handle == handles_.end()) return invalid("its variable has no VAR_HANDLE");
     const auto at = static_cast<size_t>(reads ? op.outputs[0] : op.inputs[1]);
     Variable& variable = variables_[handle->second];
-    if (variable.tensor == nullptr) variable.tensor = &file_.tensors[at];
-    if (!same_type(*variable.tensor, file_.tensors[at]))
+    if (variable.tensor == nullptr) variable.tensor = &file_->tensors[at];
+    if (!same_type(*variable.tensor, file_->tensors[at]))
       return unsupported(
           fmt::format("the variable `{}` is read or written with different shapes, types or scales",
                       handle->second));
@@ -77,7 +77,7 @@ Result<void> Importer::find_variables() {
   op_ = nullptr;
   find_variable_tensors();
   if (variables_.empty()) return {};
-  for (const OperatorInfo& op : file_.operators)
+  for (const OperatorInfo& op : file_->operators)
     if (op.code == BuiltinOperator::CALL_ONCE) DTR_TRY(read_initial_values(op));
   for (auto& [name, variable] : variables_) DTR_TRY(add_variable(name, variable));
   return {};
@@ -85,10 +85,10 @@ Result<void> Importer::find_variables() {
 
 // The tensors that operators read and write without a handle.
 void Importer::find_variable_tensors() {
-  for (const OperatorInfo& op : file_.operators)
+  for (const OperatorInfo& op : file_->operators)
     for (const int32_t input : op.inputs) {
       if (input < 0 || handles_.contains(input)) continue;
-      const TensorInfo& tensor = file_.tensors[static_cast<size_t>(input)];
+      const TensorInfo& tensor = file_->tensors[static_cast<size_t>(input)];
       if (!tensor.is_variable) continue;
       std::string name = tensor.name;
       if (variables_.contains(name)) name += fmt::format("_{}", input);
@@ -103,10 +103,10 @@ Result<void> Importer::read_initial_values(const OperatorInfo& op) {
   DTR_ASSIGN(const fb::CallOnceOptions* options,
              this->options<fb::CallOnceOptions>(OptionsType::CallOnceOptions));
   const int32_t index = options->init_subgraph_index();
-  if (index <= 0 || static_cast<size_t>(index) >= file_.subgraphs)
-    return invalid(fmt::format("it calls subgraph {}, the file has {}", index, file_.subgraphs));
+  if (index <= 0 || static_cast<size_t>(index) >= file_->subgraphs)
+    return invalid(fmt::format("it calls subgraph {}, the file has {}", index, file_->subgraphs));
   DTR_ASSIGN(const ModelFile once,
-             ModelFile::open(file_.bytes(), import_.module.file, static_cast<uint32_t>(index)));
+             ModelFile::open(file_->bytes(), import_.module.file, static_cast<uint32_t>(index)));
   const std::map<int32_t, std::string> handles = handles_of(once);
   for (const OperatorInfo& each : once.operators) {
     if (each.code == BuiltinOperator::VAR_HANDLE) continue;
