@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -113,6 +114,70 @@ Result<ValueId> short_time_fourier(GraphBuilder& builder, ValueId x, const Short
   DTR_ASSIGN(x, builder.permute(x, {0, 1, 3, 2}));
   Shape result(shape.begin(), shape.end() - 1);
   result.insert(result.end(), {frequencies, frames, 2});
+  return builder.view(x, result);
+}
+
+// A transposed convolution, whose weight is the matrix of the inverse transform.
+Result<ValueId> inverse_short_time_fourier(GraphBuilder& builder, ValueId spectra,
+                                           const ShortTime& of, int64_t from, int64_t to) {
+  const auto points = static_cast<int64_t>(of.window.size());
+  const int64_t frequencies = of.one_sided ? points / 2 + 1 : points;
+  const Shape shape = builder.type(spectra).shape;
+  const int64_t frames = shape.size() < 3 ? 0 : shape[shape.size() - 2];
+  if (points < 1 || of.hop < 1 || frames < 1 || shape[shape.size() - 3] != frequencies ||
+      from < 0 || to <= from || to > kMostElements || frames > kMostElements / of.hop ||
+      points > kMostElements / (2 * frequencies))
+    return builder.unsupported(fmt::format("the signal of spectra of {} points, {} apart, of {}",
+                                           points, of.hop, to_string(shape)));
+  const std::vector<double> matrix =
+      matrix_of({.from = of.one_sided ? Signal::kHalf : Signal::kComplex,
+                 .to = Signal::kReal,
+                 .points = points,
+                 .inverse = true,
+                 .factor = of.factor});
+  std::vector<double> weights(matrix.size());
+  for (int64_t number = 0; number < 2 * frequencies; ++number)
+    for (int64_t t = 0; t < points; ++t)
+      weights[static_cast<size_t>(number * points + t)] =
+          matrix[static_cast<size_t>(t * 2 * frequencies + number)] *
+          of.window[static_cast<size_t>(t)];
+  const int64_t samples = points + of.hop * (frames - 1), end = std::min(to, samples);
+  std::vector<double> shares(static_cast<size_t>(samples));
+  for (int64_t frame = 0; frame < frames; ++frame)
+    for (int64_t t = 0; t < points; ++t)
+      shares[static_cast<size_t>(frame * of.hop + t)] +=
+          of.window[static_cast<size_t>(t)] * of.window[static_cast<size_t>(t)];
+  std::vector<double> factors;
+  for (int64_t i = from; i < end; ++i) {
+    const double share = shares[static_cast<size_t>(i)];
+    if (share < 1e-11)
+      return builder.unsupported("windows that leave samples without weight",
+                                 "take a window and a hop length whose windows overlap");
+    factors.push_back(1 / share);
+  }
+  if (factors.empty()) return builder.unsupported("no sample is left");
+  const int64_t signals = element_count(Shape(shape.begin(), shape.end() - 3));
+  DTR_ASSIGN(ValueId x, builder.view(spectra, {signals, frequencies, frames, 2}));
+  DTR_ASSIGN(x, builder.permute(x, {0, 1, 3, 2}));
+  DTR_ASSIGN(x, builder.view(x, {signals, 2 * frequencies, frames}));
+  DTR_ASSIGN(const ValueId weight,
+             builder.constant(DType::kFloat32, weights, Shape{2 * frequencies, 1, points}));
+  DTR_ASSIGN(x, builder.emit("aten.convolution", {x, weight},
+                             {{"transposed", true},
+                              {"stride", Ints{of.hop}},
+                              {"padding", Ints{0}},
+                              {"dilation", Ints{1}},
+                              {"output_padding", Ints{0}},
+                              {"groups", int64_t{1}}}));
+  DTR_ASSIGN(x, builder.view(x, {signals, samples}));
+  DTR_ASSIGN(x, builder.slice(x, 1, from, end));
+  DTR_ASSIGN(const ValueId factor, builder.constant(DType::kFloat32, factors));
+  DTR_ASSIGN(x, builder.emit("aten.mul.Tensor", {x, factor}));
+  if (end < to) {
+    DTR_ASSIGN(x, builder.pad(x, {0, to - end}, 0));
+  }
+  Shape result(shape.begin(), shape.end() - 3);
+  result.push_back(to - from);
   return builder.view(x, result);
 }
 

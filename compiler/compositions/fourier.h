@@ -35,4 +35,10 @@ struct ShortTime {
 };
 Result<ValueId> short_time_fourier(GraphBuilder& builder, ValueId x, const ShortTime& of);
 
+// The samples [from, to) of the signal that has these spectra: inverse transforms, each multiplied
+// by the window, added up, and divided by the sum of the squared windows; zeros behind the last
+// window. Errors: the same; windows that leave a sample of [from, to) without weight.
+Result<ValueId> inverse_short_time_fourier(GraphBuilder& builder, ValueId spectra,
+                                           const ShortTime& of, int64_t from, int64_t to);
+
 }  // namespace dtr::compositions

@@ -91,6 +91,8 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "statistics",
                                  "stacks",
                                  "definitions",
+                                 "losses",
+                                 "places",
                                  "narrowed",
                                  "written_input",
                                  "written_input_core",

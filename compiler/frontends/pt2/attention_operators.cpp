@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -35,6 +37,24 @@ Result<Values> attention(NodeImport& node) {
   return Values{result};
 }
 
+// A softmax that makes zeros of rows without a finite score.
+Result<Values> safe_softmax(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  if (dtype) {
+    DTR_ASSIGN(x, node.cast(x, *dtype));
+  }
+  DTR_ASSIGN(const ValueId result, node.emit("aten.softmax", {x}, {{"dim", dim}}));
+  DTR_ASSIGN(const ValueId none, node.constant(node.type(x).dtype, {}, -INFINITY, "none"));
+  // As PyTorch decomposes it, which mask_softmax knows.
+  DTR_ASSIGN(ValueId mask, node.emit("aten.eq.Tensor", {x, none}));
+  DTR_ASSIGN(mask, node.emit("aten.logical_not", {mask}));
+  DTR_ASSIGN(mask, node.emit("aten.amax", {mask}, {{"dim", Ints{dim}}, {"keepdim", true}}));
+  DTR_ASSIGN(mask, node.emit("aten.logical_not", {mask}));
+  return one(node.emit("aten.masked_fill", {result, mask}, {{"value", 0.0}}));
+}
+
 Result<Values> einsum(NodeImport& node) {
   DTR_ASSIGN(const std::string_view equation, node.string("equation"));
   DTR_ASSIGN(const Values operands, node.tensors("tensors"));
@@ -61,6 +81,7 @@ std::vector<Operator> attention_operators() {
       {.target = "aten._scaled_dot_product_flash_attention_for_cpu.default",
        .op = "aten.matmul",
        .build = attention},
+      tensor_row("aten._safe_softmax.default", "aten.softmax", safe_softmax),
       {.target = "aten.einsum.default", .op = "aten.matmul", .build = einsum},
   };
 }

@@ -531,6 +531,42 @@ Result<Values> stft(NodeImport& node) {
   return one(compositions::short_time_fourier(node, x, of));
 }
 
+Result<Values> istft(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t points, node.integer("n_fft"));
+  DTR_ASSIGN(const int64_t hop, node.integer("hop_length", points / 4));
+  DTR_ASSIGN(const int64_t length, node.integer("win_length", points));
+  DTR_ASSIGN(const bool center, node.boolean("center", true));
+  DTR_ASSIGN(const bool normalized, node.boolean("normalized", false));
+  DTR_ASSIGN(const bool one_sided, node.boolean("onesided", true));
+  DTR_ASSIGN(const bool return_complex, node.boolean("return_complex", false));
+  if (return_complex) return node.unsupported("return_complex=True", "take the signal's real part");
+  const Shape shape = node.type(x).shape;
+  if (points < 1 || points > (int64_t{1} << 24) || length < 1 || length > points || hop < 1 ||
+      hop > points || shape.size() < 3)
+    return node.unsupported(fmt::format("a window of {} for {} points", length, points));
+  std::vector<double> own(static_cast<size_t>(length), 1);
+  if (node.has("window")) {
+    DTR_ASSIGN(own, node.constant_elements("window"));
+  }
+  if (own.size() != static_cast<size_t>(length))
+    return node.unsupported(fmt::format("a window of {} elements", own.size()));
+  const double root = std::sqrt(static_cast<double>(points));
+  compositions::ShortTime of{.window = std::vector<double>(static_cast<size_t>(points), 0),
+                             .hop = hop,
+                             .one_sided = one_sided,
+                             .factor = normalized ? 1 / root : 1 / static_cast<double>(points)};
+  std::ranges::copy(own, of.window.begin() + (points - length) / 2);
+  const int64_t samples = points + hop * (shape[shape.size() - 2] - 1);
+  const int64_t from = center ? points / 2 : 0;
+  int64_t to = center ? samples - points / 2 : samples;
+  if (node.has("length")) {
+    DTR_ASSIGN(const int64_t wanted, node.integer("length"));
+    to = from + wanted;
+  }
+  return one(compositions::inverse_short_time_fourier(node, x, of, from, to));
+}
+
 }  // namespace
 
 std::vector<Operator> complex_operators() {
@@ -620,6 +656,7 @@ std::vector<Operator> complex_operators() {
       row("aten._fft_c2c.default", of_complex),
       row("aten._fft_c2r.default", to_real),
       row("aten.stft.default", stft),
+      row("aten.istft.default", istft),
   };
 }
 

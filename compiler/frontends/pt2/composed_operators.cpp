@@ -1,5 +1,5 @@
 // Operators that are composed of a few others: norms of vectors, logarithms and powers of other
-// bases, interpolation, losses, products of vectors, and replacements of parts of a tensor.
+// bases, interpolation, products of vectors, and replacements of parts of a tensor.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,25 +108,6 @@ Result<Values> outer(NodeImport& node) {
   DTR_ASSIGN(const ValueId b, node.tensor("vec2"));
   DTR_ASSIGN(const ValueId column, node.view(a, {node.type(a).elements(), 1}));
   return one(node.emit("aten.mul.Tensor", {column, b}));
-}
-
-// Distance of two tensors, its mean or its sum.
-template <bool kSquared>
-Result<Values> loss(NodeImport& node) {
-  DTR_ASSIGN(const ValueId self, node.tensor("self"));
-  DTR_ASSIGN(const ValueId target, node.tensor("target"));
-  DTR_ASSIGN(const int64_t reduction, node.integer("reduction", 1));
-  DTR_ASSIGN(ValueId result, node.emit("aten.sub.Tensor", {self, target}));
-  if (kSquared) {
-    DTR_ASSIGN(result, node.emit("aten.pow.Tensor_Scalar", {result}, {{"exponent", 2.0}}));
-  } else {
-    DTR_ASSIGN(result, node.emit("aten.abs", {result}));
-  }
-  if (reduction == 0) return Values{result};
-  Ints all;
-  for (size_t i = 0; i < node.type(result).rank(); ++i) all.push_back(static_cast<int64_t>(i));
-  return one(node.emit(reduction == 1 ? "aten.mean.dim" : "aten.sum.dim_IntList", {result},
-                       {{"dim", all}, {"keepdim", false}}));
 }
 
 // ---- norms
@@ -285,10 +266,8 @@ std::vector<Operator> composed_operators() {
       tensor_row("aten.addcdiv.default", "aten.div.Tensor", addcdiv),
       tensor_row("aten.addcmul.default", "aten.mul.Tensor", addcmul),
       tensor_row("aten.ger.default", "aten.mul.Tensor", outer),
-      tensor_row("aten.l1_loss.default", "aten.abs", loss<false>),
       tensor_row("aten.lerp.Scalar", "aten.mul.Tensor", lerp),
       tensor_row("aten.lerp.Tensor", "aten.mul.Tensor", lerp),
-      tensor_row("aten.mse_loss.default", "aten.pow.Tensor_Scalar", loss<true>),
       tensor_row("aten.outer.default", "aten.mul.Tensor", outer),
 
       tensor_row("aten._weight_norm.default", "aten.mul.Tensor", weight_norm),

@@ -48,6 +48,11 @@ NodeImport::NodeImport(Importer& importer, size_t index)
       node_(importer.scope_->graph->nodes[index]),
       read_(node_.inputs.size(), false) {}
 
+bool NodeImport::is_read(size_t output) const {
+  return output < node_.outputs.size() &&
+         importer_.scope_->last_use.contains(node_.outputs[output]);
+}
+
 Place NodeImport::place() const { return importer_.place_of_source(source_); }
 
 tl::unexpected<Diagnostic> NodeImport::refuse(DiagnosticId id, std::string reason,

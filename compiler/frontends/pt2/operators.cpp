@@ -120,12 +120,12 @@ void add_other_names(Table& table) {
 Table make_table() {
   Table table;
   for (const auto family :
-       {control_operators,  convolution_operators, pooling_operators,      elementwise_operators,
-        composed_operators, shape_operators,       tiling_operators,       resize_operators,
-        matrix_operators,   attention_operators,   reduction_operators,    identity_operators,
-        index_operators,    mask_operators,        quantization_operators, recurrent_operators,
-        scatter_operators,  statistics_operators,  search_operators,       algebra_operators,
-        stacking_operators, defined_operators})
+       {control_operators,   convolution_operators, pooling_operators,    elementwise_operators,
+        composed_operators,  shape_operators,       tiling_operators,     resize_operators,
+        loss_operators,      matrix_operators,      attention_operators,  reduction_operators,
+        identity_operators,  index_operators,       mask_operators,       quantization_operators,
+        recurrent_operators, scatter_operators,     statistics_operators, search_operators,
+        algebra_operators,   stacking_operators,    defined_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

@@ -25,6 +25,8 @@ class NodeImport : public GraphBuilder {
   NodeImport(Importer& importer, size_t index);
 
   const Node& node() const { return node_; }
+  // Whether another node, or the result of the graph, reads an output of this one.
+  bool is_read(size_t output) const;
 
   // Arguments by their name in PyTorch's schema. Errors: kPt2Invalid for an argument of another
   // kind, and for an absent or None argument without a fallback.
@@ -213,6 +215,7 @@ std::vector<Operator> composed_operators();
 std::vector<Operator> shape_operators();
 std::vector<Operator> tiling_operators();
 std::vector<Operator> resize_operators();
+std::vector<Operator> loss_operators();
 std::vector<Operator> matrix_operators();
 std::vector<Operator> attention_operators();
 std::vector<Operator> reduction_operators();

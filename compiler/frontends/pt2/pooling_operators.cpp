@@ -3,8 +3,10 @@
 // aten.adaptive_avg_pool2d, aten.adaptive_max_pool2d.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "compiler/compositions/indices.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -62,6 +64,90 @@ Result<Values> max_pool(NodeImport& node) {
     attributes.set("dilation", std::move(dilation));
     return node.emit("aten.max_pool2d", {x}, attributes);
   });
+}
+
+// The place of the greatest element of each window in its plane. Elements of the border stand for
+// those that padding adds beside them: they are in the same window.
+template <size_t spatial>
+Result<Values> max_pool_with_indices(NodeImport& node) {
+  DTR_ASSIGN(Values made, max_pool<spatial>(node));
+  if (!node.is_read(1)) return made;
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  const Shape of_result = node.type(made[0]).shape;
+  DTR_ASSIGN(const Attributes window_of, window_attributes(node, spatial));
+  DTR_ASSIGN(const Ints dilation, window(node, "dilation", spatial, 1, 1));
+  const Ints kernel = window_of.get<Ints>("kernel_size"), stride = window_of.get<Ints>("stride");
+  const Ints padding = window_of.get<Ints>("padding");
+  Ints in{1, shape.back()}, out{1, of_result.back()};
+  if (spatial == 2) {
+    in[0] = shape[shape.size() - 2];
+    out[0] = of_result[of_result.size() - 2];
+  }
+  const int64_t places = out[0] * out[1], size = kernel[0] * kernel[1];
+  for (size_t d = 0; d < 2; ++d) {
+    const bool reaches_out =
+        padding[d] > 0 || (out[d] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] >= in[d];
+    if (dilation[d] > 1 && reaches_out)
+      return node.unsupported("indices of dilated windows that reach over the border",
+                              "pool without padding, or without dilation");
+  }
+  if (size > (int64_t{1} << 24) / std::max<int64_t>(places, 1))
+    return node.unsupported(fmt::format("{} windows of {} elements", places, size));
+  std::vector<double> source(static_cast<size_t>(places * size)), first;
+  size_t at = 0;
+  for (int64_t place = 0; place < places; ++place) {
+    first.push_back(static_cast<double>(place * size));
+    for (int64_t k = 0; k < size; ++k) {
+      const int64_t start[] = {place / out[1], place % out[1]},
+                    step[] = {k / kernel[1], k % kernel[1]};
+      int64_t index = 0;
+      for (size_t d = 0; d < 2; ++d)
+        index = index * in[d] +
+                std::clamp<int64_t>(start[d] * stride[d] - padding[d] + step[d] * dilation[d], 0,
+                                    in[d] - 1);
+      source[at++] = static_cast<double>(index);
+    }
+  }
+  const int64_t planes = node.type(x).elements() / (in[0] * in[1]);
+  DTR_ASSIGN(const ValueId table, node.GraphBuilder::constant(DType::kInt64, source));
+  DTR_ASSIGN(const ValueId starts, node.GraphBuilder::constant(DType::kInt64, first));
+  DTR_ASSIGN(ValueId windows, node.view(x, {planes, in[0] * in[1]}));
+  DTR_ASSIGN(windows, node.emit("aten.index_select", {windows, table}, {{"dim", int64_t{1}}}));
+  DTR_ASSIGN(windows, node.view(windows, {planes, places, size}));
+  DTR_ASSIGN(ValueId best,
+             node.emit("aten.argmax", {windows}, {{"dim", int64_t{2}}, {"keepdim", false}}));
+  DTR_ASSIGN(best, node.emit("aten.add.Tensor", {best, starts}));
+  DTR_ASSIGN(best, node.emit("aten.index_select", {table, best}, {{"dim", int64_t{0}}}));
+  DTR_ASSIGN(made.emplace_back(), node.view(best, of_result));
+  return made;
+}
+
+// Zeros, with each element at the place in its plane that its index names.
+template <size_t spatial>
+Result<Values> max_unpool(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId indices, node.tensor("indices"));
+  DTR_ASSIGN(const Ints size, node.ints("output_size"));
+  if (spatial == 3) {  // they follow from the size
+    DTR_TRY(node.ints("stride"));
+    DTR_TRY(node.ints("padding"));
+  }
+  const Shape shape = node.type(x).shape;
+  if (size.size() != spatial || shape.size() < spatial || node.type(indices).shape != shape)
+    return node.unsupported(
+        fmt::format("indices of {} for {}", to_string(node.type(indices).shape), to_string(shape)));
+  const Shape planes(shape.begin(), shape.end() - spatial);
+  Shape from = planes, to = planes, result = planes;
+  from.push_back(element_count(Shape(shape.end() - spatial, shape.end())));
+  to.push_back(element_count(size));
+  result.insert(result.end(), size.begin(), size.end());
+  const auto dim = static_cast<int64_t>(planes.size());
+  DTR_ASSIGN(const ValueId values, node.view(x, from));
+  DTR_ASSIGN(const ValueId places, node.view(indices, from));
+  DTR_ASSIGN(const ValueId zeros, node.GraphBuilder::constant(node.type(x).dtype, to, 0, "zeros"));
+  DTR_ASSIGN(const ValueId all, compositions::scatter(node, zeros, dim, places, values, false));
+  return one(node.view(all, result));
 }
 
 template <size_t spatial>
@@ -236,9 +322,10 @@ std::vector<Operator> pooling_operators() {
       tensor_row("aten.max_pool3d_with_indices.default", "aten.max_pool2d", max_pool_in_space),
       {.target = "aten.max_pool1d.default", .op = "aten.max_pool2d", .build = max_pool<1>},
       {.target = "aten.max_pool2d.default", .op = "aten.max_pool2d", .build = max_pool<2>},
-      {.target = "aten.max_pool2d_with_indices.default",
-       .op = "aten.max_pool2d",
-       .build = max_pool<2>},
+      tensor_row("aten.max_pool2d_with_indices.default", "aten.max_pool2d",
+                 max_pool_with_indices<2>),
+      tensor_row("aten.max_unpool2d.default", "aten.index_put", max_unpool<2>),
+      tensor_row("aten.max_unpool3d.default", "aten.index_put", max_unpool<3>),
       {.target = "aten.avg_pool1d.default", .op = "aten.avg_pool2d", .build = avg_pool<1>},
       {.target = "aten.avg_pool2d.default", .op = "aten.avg_pool2d", .build = avg_pool<2>},
       {.target = "aten.adaptive_avg_pool1d.default",
@@ -253,9 +340,8 @@ std::vector<Operator> pooling_operators() {
       {.target = "aten.adaptive_max_pool2d.default",
        .op = "aten.adaptive_max_pool2d",
        .build = adaptive_pool<2, true>},
-      {.target = "aten.max_pool1d_with_indices.default",
-       .op = "aten.max_pool2d",
-       .build = max_pool<1>},
+      tensor_row("aten.max_pool1d_with_indices.default", "aten.max_pool2d",
+                 max_pool_with_indices<1>),
       {.target = "aten._adaptive_avg_pool2d.default",
        .op = "aten.adaptive_avg_pool2d",
        .build = adaptive_pool<2, false>},

@@ -34,8 +34,9 @@ Result<Attributes> resized(NodeImport& node, const Shape& shape, size_t spatial)
   // The overloads without a list: scales, or scales_h and scales_w.
   if (factors.empty()) {
     for (const std::string_view name :
-         spatial == 1 ? std::vector<std::string_view>{"scales"}
-                      : std::vector<std::string_view>{"scales_h", "scales_w"}) {
+         spatial == 1   ? std::vector<std::string_view>{"scales"}
+         : spatial == 2 ? std::vector<std::string_view>{"scales_h", "scales_w"}
+                        : std::vector<std::string_view>{"scales_d", "scales_h", "scales_w"}) {
       DTR_ASSIGN(const double factor, node.number(name, 0));
       factors.push_back(factor);
     }
@@ -49,6 +50,29 @@ Result<Attributes> resized(NodeImport& node, const Shape& shape, size_t spatial)
   if (std::any_of(factors.begin(), factors.end(), [](double factor) { return factor != 0; }))
     attributes.set("scales", std::move(factors));
   return attributes;
+}
+
+// (N, C, D, H, W): its planes, then the depth.
+Result<Values> upsampled_in_space(NodeImport& node, std::string_view op, const Attributes& more) {
+  DTR_ASSIGN(ValueId x, node.tensor(node.has("input") ? "input" : "self"));
+  const Shape shape = node.type(x).shape;
+  if (shape.size() != 5)
+    return node.unsupported(
+        fmt::format("the input has shape {}, expected 5 dimensions", to_string(shape)));
+  DTR_ASSIGN(const Attributes all, resized(node, shape, 3));
+  const Ints size = all.get<Ints>("output_size");
+  const Floats factors = all.get_or("scales", Floats{0, 0, 0});
+  const auto along = [&](Ints extents, const Floats& scales) {
+    Attributes attributes = more;
+    attributes.set("output_size", std::move(extents));
+    if (scales[0] != 0 || scales[1] != 0) attributes.set("scales", scales);
+    return attributes;
+  };
+  DTR_ASSIGN(x, node.view(x, {shape[0], shape[1] * shape[2], shape[3], shape[4]}));
+  DTR_ASSIGN(x, node.emit(op, {x}, along({size[1], size[2]}, {factors[1], factors[2]})));
+  DTR_ASSIGN(x, node.view(x, {shape[0], shape[1], shape[2], size[1] * size[2]}));
+  DTR_ASSIGN(x, node.emit(op, {x}, along({size[0], size[1] * size[2]}, {factors[0], 0})));
+  return one(node.view(x, {shape[0], shape[1], size[0], size[1], size[2]}));
 }
 
 // Resizes (N, C, H, W), or (N, C, W) as an image of height 1.
@@ -76,8 +100,14 @@ Result<Values> upsampled(NodeImport& node, size_t spatial, std::string_view op,
 
 template <size_t spatial, bool exact>
 Result<Values> nearest(NodeImport& node) {
-  return upsampled(node, spatial, "aten.upsample_nearest2d",
-                   exact ? Attributes{{"half_pixel_centers", true}} : Attributes{});
+  const Attributes more = exact ? Attributes{{"half_pixel_centers", true}} : Attributes{};
+  if (spatial == 3) return upsampled_in_space(node, "aten.upsample_nearest2d", more);
+  return upsampled(node, spatial, "aten.upsample_nearest2d", more);
+}
+
+Result<Values> trilinear(NodeImport& node) {
+  DTR_ASSIGN(const bool align_corners, node.boolean("align_corners"));
+  return upsampled_in_space(node, "aten.upsample_bilinear2d", {{"align_corners", align_corners}});
 }
 
 template <size_t spatial>
@@ -183,6 +213,8 @@ std::vector<Operator> resize_operators() {
       resize("aten._upsample_nearest_exact1d.vec", kNearest, nearest<1, true>),
       resize("aten._upsample_nearest_exact2d.default", kNearest, nearest<2, true>),
       resize("aten._upsample_nearest_exact2d.vec", kNearest, nearest<2, true>),
+      resize("aten._upsample_nearest_exact3d.default", kNearest, nearest<3, true>),
+      resize("aten._upsample_nearest_exact3d.vec", kNearest, nearest<3, true>),
       resize("aten._upsample_bicubic2d_aa.default", "aten.linear",
              by_matrices<Filter::kSmoothCubic>),
       resize("aten._upsample_bicubic2d_aa.vec", "aten.linear", by_matrices<Filter::kSmoothCubic>),
@@ -199,6 +231,10 @@ std::vector<Operator> resize_operators() {
       resize("aten.upsample_nearest1d.vec", kNearest, nearest<1, false>),
       resize("aten.upsample_nearest2d.default", kNearest, nearest<2, false>),
       resize("aten.upsample_nearest2d.vec", kNearest, nearest<2, false>),
+      resize("aten.upsample_nearest3d.default", kNearest, nearest<3, false>),
+      resize("aten.upsample_nearest3d.vec", kNearest, nearest<3, false>),
+      resize("aten.upsample_trilinear3d.default", kBilinear, trilinear),
+      resize("aten.upsample_trilinear3d.vec", kBilinear, trilinear),
   };
 }
 

@@ -196,5 +196,96 @@ class definitions(nn.Module):
         )
 
 
+@case(
+    rand(4, 5),
+    rand(3, 4, 5, 2),
+    torch.tensor([3, 0, 1, 4]),
+    torch.tensor([[[4, 1], [0, 2], [2, 2], [1, 1], [3, 0]]] * 3),
+    strict=False,
+)
+class losses(nn.Module):
+    """Losses of distances, of probabilities and of classes, with weights, reductions, smoothing and
+    ignored targets."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.tensor([0.5, 2.0, 1.0, 0.25, 1.5]))
+        self.register_buffer("of_four", torch.tensor([0.5, 2.0, 1.0, 0.25, 3.0]))
+
+    def forward(self, x, planes, i, places):
+        F, t = nn.functional, torch.roll(x, 1, 0) / 2
+        p, q = torch.sigmoid(x * 3), torch.softmax(t, 1)
+        sure = (x > 0).float()  # logarithms of 0
+        scores = planes.transpose(1, 2)
+        return (
+            F.mse_loss(x, t),
+            F.l1_loss(x, t, reduction="sum"),
+            F.smooth_l1_loss(x, t, beta=0.3),
+            F.smooth_l1_loss(x, t, reduction="none", beta=0.0),
+            F.huber_loss(x, t, delta=0.4),
+            F.binary_cross_entropy(p, q),
+            F.binary_cross_entropy(sure, q, self.weight, reduction="none") / 128,
+            F.binary_cross_entropy_with_logits(x * 200, q) / 64,
+            F.binary_cross_entropy_with_logits(x, q, self.weight, "sum", pos_weight=self.of_four),
+            F.kl_div(p.log(), F.relu(t), reduction="sum"),
+            F.kl_div(p.log(), q.log(), log_target=True),
+            F.nll_loss(torch.log_softmax(x, 1), i),
+            F.nll_loss(torch.log_softmax(x, 1), i, self.weight, ignore_index=1, reduction="none"),
+            F.cross_entropy(x, i, self.weight),
+            F.cross_entropy(x[0], i[0]),
+            F.cross_entropy(x, i, label_smoothing=0.1, ignore_index=0),
+            F.cross_entropy(x, i, self.weight, label_smoothing=0.2, reduction="sum"),
+            F.cross_entropy(scores, places[:, :4], ignore_index=2),
+            F.cross_entropy(x, q),
+        )
+
+
+@case(rand(2, 3, 8, 6), rand(1, 2, 3, 4, 5), rand(2, 2, 3), rand(2, 70), strict=False)
+class places(nn.Module):
+    """Pools that give places, and what reads them; volumes and signals that are made larger."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(16))
+        self.register_buffer("short", torch.hamming_window(12))
+
+    def forward(self, x, volume, matrix, signal):
+        F = nn.functional
+        ties = (x * 2).round()
+        pooled, at = F.max_pool2d(x, 2, return_indices=True)
+        line, of_line = F.max_pool1d(x[0], 2, return_indices=True)
+        spectrum = torch.stft(signal, 16, 4, window=self.window, return_complex=True)
+        other = torch.stft(
+            signal, 20, 6, 12, self.short, False, onesided=False, return_complex=True
+        )
+        i = torch.tensor([[0, 2, 0, 1, 1, 2]]).expand(3, 6)
+        return (
+            pooled,
+            at,
+            F.max_unpool2d(pooled, at, 2),
+            F.max_unpool1d(line, of_line, 2),
+            *F.max_pool2d(x, 3, 2, 1, return_indices=True),
+            *F.max_pool2d(ties, (3, 2), (2, 3), (1, 0), ceil_mode=True, return_indices=True),
+            F.max_pool2d(x[0], 3, 1, 0, 2, return_indices=True)[1],
+            F.interpolate(volume, scale_factor=2, mode="trilinear", align_corners=True),
+            F.interpolate(volume, size=(5, 3, 9), mode="trilinear"),
+            F.interpolate(volume, scale_factor=(1.5, 2, 1), mode="trilinear"),
+            F.interpolate(volume, scale_factor=(2, 1.5, 1)),
+            F.interpolate(volume, size=(4, 7, 3), mode="nearest-exact"),
+            F.affine_grid(matrix, (2, 1, 4, 5), align_corners=False),
+            F.affine_grid(matrix, (2, 1, 1, 5), align_corners=True),
+            torch.istft(spectrum, 16, 4, window=self.window),
+            torch.istft(spectrum * 2, 16, 4, window=self.window, length=60),
+            torch.istft(torch.stft(signal, 16, 4, return_complex=True), 16, 4, length=80),
+            torch.istft(other, 20, 6, 12, self.short, True, onesided=False, length=40),
+            torch.scatter(x[0, 0, :3], 0, i, x[1, :, 0], reduce="add"),
+            torch.scatter(x[0, 0, :3], 1, i, 0.5, reduce="add"),
+            torch.ops.aten._safe_softmax(torch.where(x > 0.7, -torch.inf, x), 3),
+            torch.ops.aten._safe_softmax(
+                x + torch.where(x.amax(3, True) > 0.7, -torch.inf, 0.0), 3
+            ),
+        )
+
+
 if __name__ == "__main__":
     make(CASES, CASES)
