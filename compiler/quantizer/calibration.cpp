@@ -76,7 +76,23 @@ class Calibrator {
         empty_(observers_of(graph, annotation)),
         sums_(samples.size()) {}
 
-  Result<CalibrationResult> run(const CalibrationOptions& options) {
+  // Whether all samples are finite but for -inf in inputs that are not observed, such as a mask in
+  // front of a softmax: those change no range. What they make of others is checked there.
+  bool only_masks_are_infinite() const {
+    for (size_t sample = 0; sample < samples_.size(); ++sample) {
+      const std::vector<TensorView> views = samples_.inputs(sample);
+      for (size_t i = 0; i < views.size(); ++i) {
+        if (find_non_finite(views[i]) < 0) continue;
+        if (empty_.values[graph_.inputs()[i].index] || views[i].dtype != DType::kFloat32 ||
+            std::ranges::any_of(views[i].values<const float>(),
+                                [](float x) { return !std::isfinite(x) && !(x < 0); }))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  Result<CalibrationResult> run(const CalibrationOptions& options) && {
     // Only samples after a failing one are skipped: whichever thread runs what, the first failing
     // sample is reported. Samples of a model with states are a stream, run in their order.
     const unsigned threads = graph_.state_count() > 0 ? 1 : options.threads;
@@ -197,8 +213,9 @@ Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
     return fail(DiagnosticId::kCalibrationMissing,
                 "static quantization needs calibration data and there is not one sample",
                 "give samples with --calibrate DATA.npz", {.file = module.file});
-  DTR_TRY(samples.check_finite());
-  return Calibrator(module, graph, annotation, executor, samples).run(options);
+  Calibrator calibrator(module, graph, annotation, executor, samples);
+  if (!calibrator.only_masks_are_infinite()) DTR_TRY(samples.check_finite());
+  return std::move(calibrator).run(options);
 }
 
 }  // namespace dtr

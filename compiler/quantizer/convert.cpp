@@ -89,6 +89,10 @@ class Converter {
       if (!first.valid()) first = id;
     }
     if (!first.valid()) return;
+    // A mask that holds nothing but what it excludes with.
+    if (const OpId fill = graph_.producer_if(first, ops::kMaskedFill);
+        fill.valid() && graph_.op(fill).attributes.get<double>("value") == 0)
+      return;
     report_.notes.push_back(
         {.id = DiagnosticId::kCalibrationEmpty,
          .reason =

@@ -5,11 +5,15 @@
 // between. The softmax stays if a row would be left without a score.
 //
 // A computed mask is handled as well: a `where` that puts such a number into the scores, or a sum
-// with zeros and such numbers. Whether a row is left without a score is not known then; such a row
-// gives zeros, where PyTorch gives NaN for −inf.
+// with a tensor and such numbers, perhaps inside of other sums; and a sum with a mask of floats
+// that is made of inputs, whose elements of −9,999 or less exclude. Whether a row is left without a
+// score is not known then; such a row gives zeros, where PyTorch gives NaN for −inf. Several masks,
+// such as a causal one and one of padding, are joined. Ops that make zeros of such rows behind the
+// softmax go.
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ops/constant_folding.h"
 #include "compiler/ops/softmax.h"
 #include "compiler/transforms/edit.h"
 
@@ -19,6 +23,10 @@ namespace {
 // exp(−100 + 83) is 2^-24, what float32 rounds away beside 1: so far may excluded scores be above
 // the others.
 constexpr double kExcluded = -100;
+// What the elements of a mask of floats exclude with: −10,000, −1e9, the least float, −∞.
+constexpr double kExcludedByInput = -9999;
+
+constexpr int kMostMasks = 4;  // of one softmax
 
 // Addends up to this exclude: 100 and more below the least of those that do not, because a softmax
 // only knows differences.
@@ -35,11 +43,63 @@ class Pass : public EachOpPass<Pass> {
 
   Result<void> visit(OpId id) {
     const Op& op = graph_.op(id);
-    if (op.def != &ops::kSoftmax || op.operands.size() != 1) return {};
-    return take_mask(id);
+    if (op.def != &ops::kSoftmax) return {};
+    const std::vector<OpId> guard = guard_of(id);
+    const auto unchanged = changes_;
+    for (int masks = 0; masks < kMostMasks; ++masks) {
+      const auto before = changes_;
+      DTR_TRY(take_mask(id));
+      if (changes_ == before) break;
+    }
+    if (changes_ != unchanged && !guard.empty()) erase_guard(id, guard);
+    return {};
   }
 
  private:
+  // The ops that put zeros where a row of scores is -inf everywhere, as PyTorch decomposes
+  // attention: masked_fill(softmax, not any(not (scores == -inf)), 0), the last one first. Empty:
+  // no such ops.
+  std::vector<OpId> guard_of(OpId softmax) const {
+    const Op& op = graph_.op(softmax);
+    const ValueId scores = op.operands[0];
+    const std::vector<Use>& uses = graph_.value(op.results[0]).uses;
+    if (uses.size() != 1 || graph_.value(op.results[0]).output_uses > 0) return {};
+    std::vector<OpId> guard{uses[0].op};
+    const Op& fill = graph_.op(guard[0]);
+    if (fill.def != &ops::kMaskedFill || uses[0].operand != 0 ||
+        fill.attributes.get<double>("value") != 0 ||
+        graph_.type(fill.results[0]).shape != graph_.type(op.results[0]).shape)
+      return {};
+    ValueId mask = fill.operands[1];
+    for (const OpDef* def : {&ops::kLogicalNot, &ops::kAmax, &ops::kLogicalNot, &ops::kEqTensor}) {
+      const OpId id = graph_.producer_if(mask, *def);
+      if (!id.valid()) return {};
+      guard.push_back(id);
+      mask = graph_.op(id).operands[0];
+    }
+    const Op& any = graph_.op(guard[2]);
+    const Op& equal = graph_.op(guard[4]);
+    const bool of_rows =
+        any.attributes.get<Ints>("dim") == Ints{op.attributes.get<int64_t>("dim")} &&
+        any.attributes.get<bool>("keepdim");
+    return of_rows && equal.operands[0] == scores &&
+                   uniform_value(module_, graph_, equal.operands[1]) == -INFINITY
+               ? guard
+               : std::vector<OpId>();
+  }
+
+  // A softmax with a mask makes zeros of such rows itself.
+  void erase_guard(OpId softmax, const std::vector<OpId>& guard) {
+    const ValueId scores = graph_.op(guard.back()).operands[0];
+    rewriter_.set_origin(softmax, merge(graph_.op(softmax).origin, graph_.op(guard[0]).origin));
+    rewriter_.replace(guard[0], graph_.op(softmax).results[0]);
+    for (size_t i = 1; i < guard.size(); ++i) {
+      if (!graph_.value(graph_.op(guard[i]).results[0]).unused()) return;
+      rewriter_.erase(guard[i]);
+    }
+    erase_unread(scores);
+  }
+
   // A value and the constant that an op of two operands combines it with.
   struct Combined {
     ValueId x, constant;
@@ -81,7 +141,10 @@ class Pass : public EachOpPass<Pass> {
     }
     const Shape shape = graph_.type(graph_.op(id).operands[0]).shape;
     const std::vector<int8_t> everywhere = ops::expand_mask(mask.view(), added);
-    if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; }) ||
+    // Two constant masks may leave an empty row together.
+    const bool has_constant =
+        graph_.op(id).operands.size() > 1 && graph_.is_constant(graph_.op(id).operands[1]);
+    if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; }) || has_constant ||
         leaves_empty_row(id, shape, everywhere))
       return {};
 
@@ -112,6 +175,12 @@ class Pass : public EachOpPass<Pass> {
   Result<void> set_operands(OpId softmax, ValueId x, ValueId mask) {
     const ValueId before = graph_.op(softmax).operands[0];
     const Origin origin = origin_back_to(graph_, x, softmax);
+    if (graph_.op(softmax).operands.size() > 1) {
+      DTR_ASSIGN(
+          mask, rewriter_.insert_value(softmax, {.def = &ops::kLogicalAnd,
+                                                 .operands = {graph_.op(softmax).operands[1], mask},
+                                                 .origin = origin}));
+    }
     rewriter_.set_operand(softmax, 0, x);
     rewriter_.set_operand(softmax, 1, mask);
     DTR_TRY(rewriter_.refresh(softmax));
@@ -128,61 +197,167 @@ class Pass : public EachOpPass<Pass> {
     const OpId id = graph_.producer_if(value, ops::kMaskedFill);
     return id.valid() && graph_.op(id).attributes.get<double>("value") <= kExcluded ? id : OpId{};
   }
+  bool moves_only(const Op& op) const {
+    return op.operands.size() == 1 &&
+           (op.def == &ops::kView || op.def == &ops::kExpand || op.def == &ops::kPermute);
+  }
   // The same behind ops that move it, innermost first in `moves`, of zeros.
   OpId excluding_zeros(ValueId value, std::vector<OpId>& moves) const {
     for (OpId id = graph_.producer(value); id.valid(); id = graph_.producer(value)) {
       const Op& op = graph_.op(id);
-      if (op.operands.size() != 1 ||
-          (op.def != &ops::kView && op.def != &ops::kExpand && op.def != &ops::kPermute))
-        break;
+      if (!moves_only(op)) break;
       moves.insert(moves.begin(), id);
       value = op.operands[0];
     }
-    const OpId fill = excluding_fill(value);
-    return fill.valid() && uniform_value(module_, graph_, graph_.op(fill).operands[0]) == 0.0
+    const OpId fill = graph_.producer_if(value, ops::kMaskedFill);
+    if (!fill.valid()) return {};
+    const auto base = uniform_value(module_, graph_, graph_.op(fill).operands[0]);
+    return (excluding_fill(value).valid() && base == 0.0) || (keeps(fill) && *base <= kExcluded)
                ? fill
                : OpId{};
+  }
+  // Whether it puts zeros where elements take part.
+  bool keeps(OpId fill) const {
+    return uniform_value(module_, graph_, graph_.op(fill).operands[0]).has_value() &&
+           graph_.op(fill).attributes.get<double>("value") == 0;
+  }
+  bool plain_sum(OpId id) const {
+    return id.valid() && graph_.op(id).attributes.find("activation") == nullptr &&
+           graph_.op(id).attributes.get_or("alpha", 1.0) == 1;
+  }
+
+  // Whether a float is made of inputs and constants by ops that compute element by element or move:
+  // no scores, but a mask that the application gives. Up to `budget` ops are looked at.
+  bool is_made_of_inputs(ValueId value, int& budget) const {
+    const OpId id = graph_.producer(value);
+    if (!id.valid()) return true;
+    const Op& op = graph_.op(id);
+    if (--budget < 0 ||
+        !(moves_only(op) || op.def == &ops::kMulTensor || op.def == &ops::kSubTensor ||
+          op.def == &ops::kConvert || op.def == &ops::kSliceTensor))
+      return false;
+    return std::ranges::all_of(op.operands,
+                               [&](ValueId operand) { return is_made_of_inputs(operand, budget); });
+  }
+  // Masks are the same for all heads: they have fewer elements than the scores.
+  bool is_mask_of_floats(ValueId value, const Shape& scores) const {
+    constexpr int kMostOps = 16;
+    constexpr size_t kRank = 3;
+    int budget = kMostOps;
+    if (graph_.type(value).dtype != DType::kFloat32 || scores.size() < kRank ||
+        ops::is_static(graph_, value) || !is_made_of_inputs(value, budget))
+      return false;
+    while (graph_.producer(value).valid() && moves_only(graph_.op(graph_.producer(value))))
+      value = graph_.op(graph_.producer(value)).operands[0];
+    return graph_.type(value).elements() < element_count(scores);
+  }
+  // A mask that was found in a sum: where it is true, elements are excluded, unless it `keeps`.
+  struct Found {
+    ValueId mask;             // of the shape of `source`, before `moves`
+    std::vector<OpId> moves;  // from there to the sum
+    Shape source;
+    ValueId rest;  // the sum without it
+    Origin origin;
+    bool keeps = false;  // where it is true, elements take part
+  };
+
+  Result<ValueId> insert(OpId before, const Origin& origin, const OpDef& def,
+                         std::vector<ValueId> operands, Attributes attributes = {}) {
+    return rewriter_.insert_value(before, {.def = &def,
+                                           .operands = std::move(operands),
+                                           .attributes = std::move(attributes),
+                                           .origin = origin});
+  }
+  ValueId number(double value) {
+    return add_float_constant(module_, rewriter_, DType::kFloat32, {}, std::vector{value}, "bound");
+  }
+
+  // Finds a computed mask in a value that is added to scores, or is the scores. std::nullopt: none.
+  Result<std::optional<Found>> find_mask(OpId softmax, ValueId value, int depth) {
+    if (const OpId fill = excluding_fill(value); fill.valid())
+      return std::optional(Found{graph_.op(fill).operands[1],
+                                 {},
+                                 graph_.type(value).shape,
+                                 graph_.op(fill).operands[0],
+                                 graph_.op(fill).origin});
+    const OpId sum = graph_.producer_if(value, ops::kAddTensor);
+    if (!plain_sum(sum) || depth == 0) return std::optional<Found>();
+    const Origin origin = graph_.op(sum).origin;
+    const ValueId operands[] = {graph_.op(sum).operands[0], graph_.op(sum).operands[1]};
+    for (size_t side = 0; side < 2; ++side) {
+      std::vector<OpId> moves;
+      const OpId fill = excluding_zeros(operands[side], moves);
+      if (!fill.valid()) continue;
+      const Shape source = graph_.type(graph_.op(fill).results[0]).shape;
+      return std::optional(Found{graph_.op(fill).operands[1], moves, source, operands[1 - side],
+                                 merge(origin, graph_.op(fill).origin), keeps(fill)});
+    }
+    for (size_t side = 0; side < 2; ++side) {
+      DTR_ASSIGN(std::optional<Found> found, find_mask(softmax, operands[side], depth - 1));
+      if (!found) continue;
+      DTR_ASSIGN(found->rest,
+                 insert(softmax, origin, ops::kAddTensor, {operands[1 - side], found->rest}));
+      found->origin = merge(found->origin, origin);
+      return found;
+    }
+    return std::optional<Found>();
+  }
+
+  // The same for a mask of floats among the operands of a sum. Its elements that exclude nothing
+  // are still added.
+  Result<std::optional<Found>> find_mask_of_floats(OpId softmax, ValueId scores) {
+    const OpId sum = graph_.producer_if(scores, ops::kAddTensor);
+    if (!plain_sum(sum)) return std::optional<Found>();
+    const Origin origin = graph_.op(sum).origin;
+    for (size_t side = 0; side < 2; ++side) {
+      const ValueId mask = graph_.op(sum).operands[side];
+      const ValueId other = graph_.op(sum).operands[1 - side];
+      const Shape shape = graph_.type(scores).shape;
+      if (!is_mask_of_floats(mask, shape) || is_mask_of_floats(other, shape) ||
+          graph_.type(other).shape != shape)
+        continue;
+      DTR_ASSIGN(const ValueId excludes,
+                 insert(softmax, origin, ops::kLeTensor, {mask, number(kExcludedByInput)}));
+      DTR_ASSIGN(const ValueId left,
+                 insert(softmax, origin, ops::kMaskedFill, {mask, excludes}, {{"value", 0.0}}));
+      DTR_ASSIGN(const ValueId rest, insert(softmax, origin, ops::kAddTensor, {other, left}));
+      return std::optional(Found{excludes, {}, graph_.type(excludes).shape, rest, origin});
+    }
+    return std::optional<Found>();
   }
 
   // `views` are the results of views between scores and softmax, the last one first.
   Result<void> visit_computed(OpId id, ValueId scores, const std::vector<ValueId>& views) {
-    OpId fill = excluding_fill(scores);
-    ValueId x = fill.valid() ? graph_.op(fill).operands[0] : ValueId{};
-    std::vector<OpId> moves;
-    if (const OpId sum = graph_.producer_if(scores, ops::kAddTensor);
-        sum.valid() && graph_.op(sum).attributes.find("activation") == nullptr &&
-        graph_.op(sum).attributes.get_or("alpha", 1.0) == 1)
-      for (size_t side = 0; side < 2 && !fill.valid(); ++side) {
-        moves.clear();
-        fill = excluding_zeros(graph_.op(sum).operands[side], moves);
-        x = graph_.op(sum).operands[1 - side];
-      }
-    if (!fill.valid() || graph_.type(x).shape != graph_.type(scores).shape) return {};
+    constexpr int kDepth = 3;
+    DTR_ASSIGN(std::optional<Found> found, find_mask(id, scores, kDepth));
+    if (!found) {
+      DTR_ASSIGN(found, find_mask_of_floats(id, scores));
+    }
+    if (!found || graph_.type(found->rest).shape != graph_.type(scores).shape) return {};
 
-    const Origin origin = merge(graph_.op(id).origin, graph_.op(fill).origin);
-    const auto insert = [&](const OpDef& def, ValueId operand, Attributes attributes) {
-      return rewriter_.insert_value(id, {.def = &def,
-                                         .operands = {operand},
-                                         .attributes = std::move(attributes),
-                                         .origin = origin});
-    };
+    const Origin origin = merge(graph_.op(id).origin, found->origin);
     const auto expand = [&](ValueId mask, const Shape& shape) -> Result<ValueId> {
-      return graph_.type(mask).shape == shape ? mask
-                                              : insert(ops::kExpand, mask, {{"size", Ints(shape)}});
+      if (graph_.type(mask).shape == shape) return mask;
+      return insert(id, origin, ops::kExpand, {mask}, {{"size", Ints(shape)}});
     };
-    DTR_ASSIGN(ValueId mask, insert(ops::kLogicalNot, graph_.op(fill).operands[1], {}));
-    if (!moves.empty()) {
-      DTR_ASSIGN(mask, expand(mask, graph_.type(graph_.op(fill).results[0]).shape));
-      for (const OpId move : moves) {
-        DTR_ASSIGN(mask, insert(*graph_.op(move).def, mask, graph_.op(move).attributes));
+    ValueId x = found->rest;
+    ValueId mask = found->mask;
+    if (!found->keeps) {
+      DTR_ASSIGN(mask, insert(id, origin, ops::kLogicalNot, {mask}));
+    }
+    if (!found->moves.empty()) {
+      DTR_ASSIGN(mask, expand(mask, found->source));
+      for (const OpId move : found->moves) {
+        DTR_ASSIGN(mask,
+                   insert(id, origin, *graph_.op(move).def, {mask}, graph_.op(move).attributes));
       }
     }
     if (!views.empty()) {
       DTR_ASSIGN(mask, expand(mask, graph_.type(scores).shape));
       for (size_t i = views.size(); i-- > 0;) {
         const Ints size(graph_.type(views[i]).shape);
-        DTR_ASSIGN(mask, insert(ops::kView, mask, {{"size", size}}));
-        DTR_ASSIGN(x, insert(ops::kView, x, {{"size", size}}));
+        DTR_ASSIGN(mask, insert(id, origin, ops::kView, {mask}, {{"size", size}}));
+        DTR_ASSIGN(x, insert(id, origin, ops::kView, {x}, {{"size", size}}));
       }
     }
     return set_operands(id, x, mask);

@@ -93,6 +93,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "definitions",
                                  "losses",
                                  "places",
+                                 "masks",
                                  "narrowed",
                                  "written_input",
                                  "written_input_core",

@@ -287,5 +287,46 @@ class places(nn.Module):
         )
 
 
+@case(
+    rand(2, 12, 16),
+    torch.zeros(2, 1, 1, 12).index_fill(3, torch.tensor([8, 9, 11]), -torch.inf),
+    torch.ones(2, 12, dtype=torch.int64).index_fill(1, torch.tensor([0, 9]), 0),
+    torch.arange(12) < torch.tensor([[12], [7]]),
+    strict=False,
+)
+class masks(nn.Module):
+    """Attention whose masks are inputs: of floats, of zeros and ones that the model turns into
+    floats, of bools, each with a mask of constants or a bias of positions beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("into", rand(48, 16))
+        self.register_buffer("bias", torch.linspace(-2, 2, 288).view(2, 12, 12).sin())
+        self.register_buffer("causal", torch.full((12, 12), -torch.inf).triu(4))
+
+    def guarded(self, scores):  # as run_decompositions() leaves attention
+        weights = torch.softmax(scores, -1)
+        empty = ~(~(scores == -torch.inf)).any(-1, keepdim=True)
+        return torch.where(empty, torch.zeros_like(weights), weights)
+
+    def forward(self, x, mask, ones, keep):
+        def attend(x, mask):
+            q, k, v = (x @ self.into.T).view(2, 12, 3, 2, 8).permute(2, 0, 3, 1, 4).unbind(0)
+            weights = torch.softmax(q @ k.transpose(2, 3) / 8**0.5 + mask, -1)
+            return (weights @ v).transpose(1, 2).reshape(2, 12, 16)
+
+        least = torch.finfo(torch.float32).min
+        of_ones = (1.0 - ones[:, None, None].to(torch.float32)) * least
+        of_bools = torch.where(keep[:, None, None], 0.0, least)
+        filled = torch.zeros(2, 12).masked_fill(~keep, -torch.inf)[:, None, None]
+        return (
+            attend(x, mask),
+            attend(x, of_ones),
+            attend(x, of_bools + self.bias),
+            attend(x, self.causal + filled),
+            self.guarded(x @ x.transpose(1, 2) + filled[:, 0]),
+        )
+
+
 if __name__ == "__main__":
     make(CASES, CASES)
