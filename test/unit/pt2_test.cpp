@@ -10,6 +10,7 @@
 #include "compiler/executors/executor.h"
 #include "compiler/frontends/pt2/describe.h"
 #include "compiler/frontends/pt2/pt2.h"
+#include "compiler/frontends/pt2/remedies.h"
 #include "compiler/frontends/pt2/trace.h"
 #include "compiler/ir/npz.h"
 #include "compiler/ir/verifier.h"
@@ -58,6 +59,18 @@ TEST(Pt2, LayoutsOfOutputs) {
   ASSERT_GT(graph.outputs().size(), 4U);
   EXPECT_EQ(graph.output_layout(0), Layout::kContiguous);
   EXPECT_EQ(graph.output_layout(4), Layout::kChannelsLast);
+}
+
+// What to change in the source: of Hugging Face's experts, of iterations, of operators of others.
+TEST(Pt2, RefusedOperatorsHaveRemedies) {
+  const auto remedy = [](const char* target) { return pt2::remedy_of_missing(target, {}); };
+  EXPECT_NE(remedy("transformers.grouped_mm_fallback.default")
+                .find("experts_implementation=\"batched_mm\""),
+            std::string::npos);
+  EXPECT_NE(remedy("aten.linalg_svd.default").find("when the model is built"), std::string::npos);
+  EXPECT_NE(remedy("mine.op.default").find("mine.op.default is not PyTorch's own"),
+            std::string::npos);
+  EXPECT_NE(remedy("aten.bessel_j0.default").find("run_decompositions()"), std::string::npos);
 }
 
 TEST(Pt2, ComputesWhatPyTorchComputes) {

@@ -56,6 +56,9 @@ std::string_view remedy_of_data(std::string_view target) {
 std::string remedy_of_missing(std::string_view target, MissingKind kind) {
   const std::string_view name = plain_name(target);
   if (name == "nms") return std::string(kOutside);
+  if (target.starts_with("transformers.grouped_mm"))
+    return "make the model with another form of its experts: "
+           "AutoConfig.from_pretrained(NAME, experts_implementation=\"batched_mm\")";
   if (!target.starts_with("aten."))
     return fmt::format(
         "{} is not PyTorch's own operator: write what it computes with operators that `deuteron "

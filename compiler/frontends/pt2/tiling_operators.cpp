@@ -59,6 +59,7 @@ Result<Values> repeat_interleave(NodeImport& node) {
   } else {
     DTR_ASSIGN(x, node.view(x, {node.type(x).elements()}));
   }
+  if (node.has("output_size")) DTR_TRY(node.integer("output_size"));  // it follows
   Ints all(node.type(x).rank(), 1);
   if (all.empty()) return node.unsupported("the operand is a scalar, it has no dimensions");
   all[static_cast<size_t>(dim)] = repeats;

@@ -278,6 +278,7 @@ class places(nn.Module):
             torch.istft(spectrum * 2, 16, 4, window=self.window, length=60),
             torch.istft(torch.stft(signal, 16, 4, return_complex=True), 16, 4, length=80),
             torch.istft(other, 20, 6, 12, self.short, True, onesided=False, length=40),
+            x.repeat_interleave(3, dim=1, output_size=9),
             torch.scatter(x[0, 0, :3], 0, i, x[1, :, 0], reduce="add"),
             torch.scatter(x[0, 0, :3], 1, i, 0.5, reduce="add"),
             torch.ops.aten._safe_softmax(torch.where(x > 0.7, -torch.inf, x), 3),
