@@ -19,8 +19,12 @@ namespace dtr::simulator {
 
 class HostSimulator {
  public:
-  explicit HostSimulator(const npu::Target& target,
-                         const KernelSet& kernel_set = best_kernel_set());
+  // What a run leaves in scratch: all that the machine would, or only what the program's calls
+  // read; weights that were packed when the program was prepared are not copied there then.
+  enum class Scratch : uint8_t { kWhatIsRead, kEveryByte };
+
+  explicit HostSimulator(const npu::Target& target, const KernelSet& kernel_set = best_kernel_set(),
+                         Scratch scratch = Scratch::kWhatIsRead);
   ~HostSimulator();
   HostSimulator(const HostSimulator&) = delete;
   HostSimulator& operator=(const HostSimulator&) = delete;
@@ -42,6 +46,7 @@ class HostSimulator {
   struct Prepared;
   npu::Target target_;
   const KernelSet& kernel_set_;
+  Scratch scratch_;
   std::vector<std::unique_ptr<Prepared>> programs_;
 };
 

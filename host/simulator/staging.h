@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -20,5 +21,12 @@ struct StagedOperands {
 // write to its bytes there.
 std::vector<std::optional<StagedOperands>> staged_operands(const npu::Target& target,
                                                            const Payload& payload);
+
+// By command: the copies of which a call reads a byte, or that do not go to scratch.
+// `reads_packed(index)`: convolution `index` reads neither weights nor parameters. Right for every
+// program that passes `watch_memory`, as above: nothing reads a byte by way of another region than
+// that through which it was written.
+std::vector<bool> needed_copies(const npu::Target& target, const Payload& payload,
+                                const std::function<bool(uint32_t)>& reads_packed);
 
 }  // namespace dtr::simulator

@@ -3,13 +3,13 @@
 #include "host/simulator/host_simulator.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <chrono>
 #include <string>
 
 #include "device/simulator/simulator.h"
 #include "test/unit/machine.h"
+#include "test/unit/simulator_agreement.h"
 #include "test/unit/simulator_cases.h"
 
 namespace dtr {
@@ -19,7 +19,6 @@ using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of
 using simulator::Fault;
 using simulator::HostSimulator;
 using simulator::KernelSet;
-using simulator::Simulator;
 using test::AlignedBytes;
 using test::any_channels;
 using test::Case;
@@ -28,82 +27,12 @@ using test::input_bytes;
 using test::output_bytes;
 using test::Random;
 
+using Scratch = HostSimulator::Scratch;
+using test::expect_kernel_sets_agree;
+using test::kernel_sets;
+using test::Memory;
+
 const Target kTarget = dtr::test::machine();
-
-// All kernel sets that this machine can run.
-std::vector<KernelSet> kernel_sets() {
-  std::vector<KernelSet> result;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    result.push_back(simulator::highway_kernel_set());
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  result.push_back(simulator::plain_kernel_set());
-  if (const KernelSet* vnni = simulator::vnni_kernel_set()) result.push_back(*vnni);
-  return result;
-}
-
-struct Memory {
-  std::vector<AlignedBytes> operands;
-  AlignedBytes scratch;
-  explicit Memory(const Case& from) : scratch(from.builder.scratch_bytes(), 0x55) {
-    size_t next = 0;
-    for (const Operand& operand : from.builder.operands()) {
-      operands.emplace_back(operand.bytes, uint8_t{0x55});
-      if (operand.kind == OperandKind::kInput)
-        std::memcpy(operands.back().data(), from.inputs[next++].data(), operand.bytes);
-    }
-  }
-  std::vector<Buffer> buffers() {
-    std::vector<Buffer> list;
-    for (AlignedBytes& operand : operands) list.push_back(operand.buffer());
-    return list;
-  }
-};
-
-void expect_same(const Report& a, const Report& b) {
-  EXPECT_EQ(a.status, b.status);
-  EXPECT_EQ(a.command, b.command);
-  EXPECT_EQ(a.total_cycles, b.total_cycles);
-  EXPECT_EQ(a.busy_cycles, b.busy_cycles);
-  EXPECT_EQ(a.host_cycles, b.host_cycles);
-  EXPECT_EQ(a.stall_cycles, b.stall_cycles);
-  EXPECT_EQ(a.copied_bytes, b.copied_bytes);
-  EXPECT_EQ(a.calls, b.calls);
-  EXPECT_EQ(a.peak_scratch_bytes, b.peak_scratch_bytes);
-}
-
-// Runs on the core and on each kernel set, twice (the second run must not depend on the first), and
-// compares all memory.
-void expect_kernel_sets_agree(Case& test_case, const std::vector<KernelSet>& kernel_sets) {
-  const AlignedBytes payload = test_case.builder.build();
-  Simulator::Slot slots[1];
-  uint64_t arrivals[64];
-  Simulator core(kTarget, slots, arrivals);
-  uint32_t handle = 0;
-  ASSERT_EQ(core.prepare(payload.data(), payload.size(), &handle), Status::kOk);
-  Memory right(test_case);
-  const Report report = core.run(handle, right.buffers(), right.scratch.buffer(), {});
-  ASSERT_EQ(report.status, Status::kOk) << text(report.status) << " at " << report.command;
-  for (const KernelSet& kernel_set : kernel_sets) {
-    SCOPED_TRACE(kernel_set.name);
-    HostSimulator host(kTarget, kernel_set);
-    ASSERT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
-    for (int run = 0; run < 2; ++run) {
-      Memory memory(test_case);
-      expect_same(host.run(handle, memory.buffers(), memory.scratch.buffer()), report);
-      for (size_t i = 0; i < memory.operands.size(); ++i) {
-        const auto difference =
-            std::mismatch(memory.operands[i].bytes().begin(), memory.operands[i].bytes().end(),
-                          right.operands[i].bytes().begin());
-        ASSERT_TRUE(memory.operands[i] == right.operands[i])
-            << "operand " << i << " byte " << difference.first - memory.operands[i].bytes().begin()
-            << ": " << int(*difference.first) << " instead of " << int(*difference.second);
-      }
-      ASSERT_TRUE(memory.scratch == right.scratch);
-    }
-  }
-}
 
 class SimulatorKits : public testing::TestWithParam<Generator> {};
 
@@ -465,6 +394,48 @@ TEST(SimulatorStaging, SeesOverwrittenWeights) {
     program.test_case.builder.add(program.conv());
     expect_kernel_sets_agree(program.test_case, kernel_sets());
   }
+}
+
+// A copy whose bytes a call reads besides the convolution that has them packed, before or after
+// another call writes next to them.
+TEST(SimulatorStaging, CopiesWhatIsReadElsewhere) {
+  for (const bool strided : {false, true}) {
+    Staged program;
+    program.load();
+    Case& test_case = program.test_case;
+    test_case.builder.add(program.conv());
+    const Address one = test_case.builder.output(16);
+    // Every second byte of the first 32; the copy's others stay.
+    if (strided)
+      test_case.builder.add(Move{
+          program.x, {kScratch, 0}, {1, 1, 1, 1, 1, 16}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 2}});
+    test_case.builder.add(Move{{kScratch, strided ? 1u : 7u},
+                               one,
+                               {1, 1, 1, 1, 1, 16},
+                               {0, 0, 0, 0, 0, 2},
+                               {0, 0, 0, 0, 0, 1}});
+    expect_kernel_sets_agree(test_case, kernel_sets());
+  }
+}
+
+// Weights that only a packed convolution reads do not pass through scratch.
+TEST(SimulatorStaging, LeavesOutWhatNobodyReads) {
+  Staged program;
+  program.load();
+  program.test_case.builder.add(program.conv());
+  const AlignedBytes payload = program.test_case.builder.build();
+  const auto touched = [&](const KernelSet& kernel_set, Scratch scratch) {
+    HostSimulator host(kTarget, kernel_set, scratch);
+    uint32_t handle = 0;
+    EXPECT_EQ(host.prepare(payload.bytes(), handle).status, Status::kOk);
+    Memory memory(program.test_case);
+    const AlignedBytes before = memory.scratch;
+    EXPECT_EQ(host.run(handle, memory.buffers(), memory.scratch.buffer()).status, Status::kOk);
+    return !(memory.scratch == before);
+  };
+  EXPECT_FALSE(touched(simulator::highway_kernel_set(), Scratch::kWhatIsRead));
+  EXPECT_TRUE(touched(simulator::highway_kernel_set(), Scratch::kEveryByte));
+  EXPECT_TRUE(touched(simulator::plain_kernel_set(), Scratch::kWhatIsRead));
 }
 
 TEST(SimulatorHost, RefusesWhatTheDecoderRefuses) {
