@@ -7,15 +7,15 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
+#include <algorithm>
 #include <cstring>
 
-#define DTR_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
-#define DTR_VNNI_INLINE DTR_VNNI __attribute__((always_inline))
+#include "host/simulator/vnni_vectors.h"
 
 namespace dtr::simulator {
 namespace {
+
+constexpr uint32_t kMostRows = 8;  // positions of a tile
 
 // Sixteen times numerics::requantize, with the output's zero point and clamp, for any accumulator.
 // High multiply: (a · b + 2^30) >> 31 in 64 bits, even and odd lanes apart; b ≥ 0, so it cannot
@@ -27,10 +27,10 @@ struct Rescaler {
   __m512i low, high, zero_point;
 
   DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
-    multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
+    multiplier = _mm512_loadu_si512(block.lanes.multiplier + vector * kVnniLanes);
     multiplier_odd = _mm512_srli_epi64(multiplier, 32);
-    left = _mm512_loadu_si512(block.left_shift + vector * kVnniLanes);
-    right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
+    left = _mm512_loadu_si512(block.lanes.left_shift + vector * kVnniLanes);
+    right = _mm512_loadu_si512(block.lanes.right_shift + vector * kVnniLanes);
     const __m512i one = _mm512_set1_epi32(1);
     mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, right), one);
     half = _mm512_srli_epi32(mask, 1);
@@ -38,7 +38,7 @@ struct Rescaler {
     high = _mm512_set1_epi32(block.clamp_high - block.zero_point);
     zero_point = _mm512_set1_epi32(block.zero_point);
   }
-  DTR_VNNI_INLINE __m128i operator()(__m512i accumulator) const {
+  DTR_VNNI_INLINE __m512i operator()(__m512i accumulator) const {
     const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 30);
     const __m512i x = _mm512_sllv_epi32(accumulator, left);
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, multiplier), nudge);
@@ -52,39 +52,7 @@ struct Rescaler {
     const __m512i floor = _mm512_srav_epi32(product, right);
     const __m512i rounded = _mm512_mask_sub_epi32(floor, up, floor, _mm512_set1_epi32(-1));
     const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(rounded, low), high);
-    return _mm512_cvtepi32_epi8(_mm512_add_epi32(clamped, zero_point));
-  }
-};
-
-// The same for accumulators that are cannot_overflow: `host/simulator/convolution.h` has the proof.
-struct RescalerWithoutOverflow {
-  __m512i multiplier, multiplier_odd, left_and_one, right, rounding;
-  __m128i low, high;
-  __mmask16 divides;
-
-  DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
-    multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
-    multiplier_odd = _mm512_srli_epi64(multiplier, 32);
-    left_and_one = _mm512_add_epi32(_mm512_loadu_si512(block.left_shift + vector * kVnniLanes),
-                                    _mm512_set1_epi32(1));
-    right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
-    rounding = _mm512_loadu_si512(block.rounding + vector * kVnniLanes);
-    divides = _mm512_test_epi32_mask(right, right);
-    low = _mm_set1_epi8(static_cast<char>(block.clamp_low));
-    high = _mm_set1_epi8(static_cast<char>(block.clamp_high));
-  }
-  DTR_VNNI_INLINE __m128i operator()(__m512i accumulator) const {
-    const __m512i nudge = _mm512_set1_epi64(int64_t{1} << 31);
-    const __m512i x = _mm512_sllv_epi32(accumulator, left_and_one);
-    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, multiplier), nudge);
-    const __m512i odd =
-        _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), multiplier_odd), nudge);
-    const __m512i product = _mm512_castps_si512(
-        _mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even)));
-    const __m512i sign = _mm512_maskz_srai_epi32(divides, product, 31);
-    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(product, rounding), sign);
-    const __m128i bytes = _mm512_cvtsepi32_epi8(_mm512_srav_epi32(sum, right));
-    return _mm_min_epi8(_mm_max_epi8(bytes, low), high);
+    return _mm512_add_epi32(clamped, zero_point);
   }
 };
 
@@ -95,10 +63,10 @@ struct OneRoundingRescaler {
   __m512i low, high, zero_point;
 
   DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
-    multiplier = _mm512_loadu_si512(block.multiplier + vector * kVnniLanes);
+    multiplier = _mm512_loadu_si512(block.lanes.multiplier + vector * kVnniLanes);
     multiplier_odd = _mm512_srli_epi64(multiplier, 32);
-    const __m512i left = _mm512_loadu_si512(block.left_shift + vector * kVnniLanes);
-    const __m512i right = _mm512_loadu_si512(block.right_shift + vector * kVnniLanes);
+    const __m512i left = _mm512_loadu_si512(block.lanes.left_shift + vector * kVnniLanes);
+    const __m512i right = _mm512_loadu_si512(block.lanes.right_shift + vector * kVnniLanes);
     const __m512i shift = _mm512_add_epi32(_mm512_sub_epi32(right, left), _mm512_set1_epi32(31));
     const __m512i one = _mm512_set1_epi64(1);
     shift_even = _mm512_and_si512(shift, _mm512_set1_epi64(63));
@@ -113,17 +81,25 @@ struct OneRoundingRescaler {
     return _mm512_min_epi64(
         _mm512_max_epi64(_mm512_srav_epi64(_mm512_add_epi64(product, half), shift), low), high);
   }
-  DTR_VNNI_INLINE __m128i operator()(__m512i accumulator) const {
+  DTR_VNNI_INLINE __m512i operator()(__m512i accumulator) const {
     const __m512i even = round(_mm512_mul_epi32(accumulator, multiplier), half_even, shift_even);
     const __m512i odd = round(_mm512_mul_epi32(_mm512_srli_epi64(accumulator, 32), multiplier_odd),
                               half_odd, shift_odd);
     const __m512i joined = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
-    return _mm512_cvtepi32_epi8(_mm512_add_epi32(joined, zero_point));
+    return _mm512_add_epi32(joined, zero_point);
+  }
+};
+
+// The other two, from where their parameters lie in a block.
+template <class Folded>
+struct FoldedRescaler : Folded {
+  DTR_VNNI_INLINE void load(const VnniBlock& block, uint32_t vector) {
+    Folded::load(block.lanes, vector);
   }
 };
 
 // Positions beyond the last repeat it.
-DTR_VNNI_INLINE inline uint32_t existing(const VnniBlock& block, uint32_t position) {
+DTR_VNNI_INLINE uint32_t existing(const VnniBlock& block, uint32_t position) {
   return position < block.positions ? position : block.positions - 1;
 }
 
@@ -166,11 +142,13 @@ struct Tile {
     sums.load(block.bias);
     rest.start(block, position + 1);
   }
+  template <bool kSigned>
   DTR_VNNI_INLINE void step(size_t at, const Vectors<kVectors>& weights) {
     int32_t four = 0;
     std::memcpy(&four, window + at, sizeof four);
-    sums.add_products(_mm512_set1_epi32(four), weights);
-    rest.step(at, weights);
+    const __m512i x = _mm512_set1_epi32(four);
+    sums.add_products(kSigned ? vnni::Wide::flip(x) : x, weights);
+    rest.template step<kSigned>(at, weights);
   }
   DTR_VNNI_INLINE void store(int32_t* to) const {
     sums.store(to);
@@ -180,60 +158,107 @@ struct Tile {
 template <uint32_t kVectors>
 struct Tile<0, kVectors> {
   DTR_VNNI_INLINE void start(const VnniBlock&, uint32_t) {}
+  template <bool kSigned>
   DTR_VNNI_INLINE void step(size_t, const Vectors<kVectors>&) {}
   DTR_VNNI_INLINE void store(int32_t*) const {}
 };
 
-// The sums leave the registers before they are rescaled, which needs many itself.
-template <uint32_t kRows, uint32_t kVectors, class AnyRescaler>
-DTR_VNNI void convolve_tile(const VnniBlock& block, const AnyRescaler* by, uint32_t position) {
-  alignas(64) int32_t sums[kRows * kVectors * kVnniLanes];
-  {
-    Tile<kRows, kVectors> tile;
-    tile.start(block, position);
-    const int8_t* weights = block.weights;
-    for (uint32_t s = 0; s < block.segment_count; ++s) {
-      size_t at = block.segments[s];
-      for (uint32_t step = 0; step < block.steps;
-           ++step, at += kVnniDepth, weights += size_t{kVectors} * sizeof(__m512i)) {
-        Vectors<kVectors> loaded;
-        loaded.load(weights);
-        tile.step(at, loaded);
-      }
+template <uint32_t kRows, uint32_t kVectors, bool kSigned>
+DTR_VNNI void accumulate(const VnniBlock& block, uint32_t position, int32_t* sums) {
+  Tile<kRows, kVectors> tile;
+  tile.start(block, position);
+  const int8_t* weights = block.weights;
+  for (uint32_t s = 0; s < block.segment_count; ++s) {
+    size_t at = block.segments[s];
+    for (uint32_t step = 0; step < block.steps;
+         ++step, at += kVnniDepth, weights += size_t{kVectors} * sizeof(__m512i)) {
+      Vectors<kVectors> loaded;
+      loaded.load(weights);
+      tile.template step<kSigned>(at, loaded);
     }
-    tile.store(sums);
   }
-  for (uint32_t n = 0; n < kVectors; ++n) {
-    const uint32_t channels = block.channels - n * kVnniLanes;
-    const auto mask =
-        static_cast<__mmask16>(channels >= kVnniLanes ? 0xFFFFu : (1u << channels) - 1);
-    for (uint32_t m = 0; m < kRows; ++m) {
-      int8_t* to = block.output + size_t{existing(block, position + m)} * block.output_stride +
-                   n * kVnniLanes;
-      _mm_mask_storeu_epi8(to, mask,
-                           by[n](_mm512_load_si512(&sums[(m * kVectors + n) * kVnniLanes])));
+  tile.store(sums);
+}
+
+// Rescales the sums of a tile, which have left the registers before that needs many itself, two
+// vectors of channels at a time, and stores their bytes a position at a time.
+template <uint32_t kVectors, class AnyRescaler>
+DTR_VNNI void finish(const VnniBlock& block, const int32_t* sums, uint32_t position,
+                     uint32_t rows) {
+  constexpr uint32_t kPairs = (kVectors + 1) / 2;
+  alignas(64) int16_t halves[kMostRows * kPairs * 2 * kVnniLanes];
+  for (uint32_t pair = 0; pair < kPairs; ++pair) {
+    const uint32_t first = 2 * pair, second = std::min(first + 1, kVectors - 1);
+    AnyRescaler by_first, by_second;
+    by_first.load(block, first);
+    by_second.load(block, second);
+    for (uint32_t m = 0; m < rows; ++m) {
+      const int32_t* from = sums + m * kVectors * kVnniLanes;
+      const __m512i low = by_first(_mm512_load_si512(from + first * kVnniLanes));
+      const __m512i high =
+          second == first ? low : by_second(_mm512_load_si512(from + second * kVnniLanes));
+      _mm512_store_si512(halves + (m * kPairs + pair) * 2 * kVnniLanes,
+                         _mm512_packs_epi32(low, high));
+    }
+  }
+  // Packing goes by blocks of 128 bits: four channels of each vector lie in one.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i lowest = _mm512_set1_epi8(static_cast<char>(block.clamp_low));
+  const __m512i highest = _mm512_set1_epi8(static_cast<char>(block.clamp_high));
+  const __mmask64 mask = ~__mmask64{0} >> (64 - block.channels);
+  int8_t* to = block.output + size_t{position} * block.output_stride;
+  for (uint32_t m = 0; m < rows; ++m, to += block.output_stride) {
+    const int16_t* from = halves + m * kPairs * 2 * kVnniLanes;
+    const __m512i packed = _mm512_packs_epi16(
+        _mm512_load_si512(from), _mm512_load_si512(from + (kPairs - 1) * 2 * kVnniLanes));
+    const __m512i bytes =
+        vnni::Wide::limit(_mm512_permutexvar_epi32(order, packed), lowest, highest);
+    if (kVectors == 4 && block.channels == 64) {
+      _mm512_storeu_si512(to, bytes);
+    } else if (kVectors == 2 && block.channels == 32) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
+    } else if (kVectors == 1 && block.channels == 16) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(bytes));
+    } else {
+      _mm512_mask_storeu_epi8(to, mask, bytes);
     }
   }
 }
 
-template <uint32_t kRows, uint32_t kVectors, class AnyRescaler>
+template <uint32_t kRows, uint32_t kVectors, bool kSigned, class AnyRescaler>
 DTR_VNNI void convolve_with(const VnniBlock& block) {
-  AnyRescaler by[kVectors];
-  for (uint32_t n = 0; n < kVectors; ++n) by[n].load(block, n);
+  static_assert(kRows <= kMostRows);
+  alignas(64) int32_t sums[kRows * kVectors * kVnniLanes];
   uint32_t position = 0;
-  for (; position + kRows <= block.positions; position += kRows)
-    convolve_tile<kRows, kVectors>(block, by, position);
+  for (; position + kRows <= block.positions; position += kRows) {
+    accumulate<kRows, kVectors, kSigned>(block, position, sums);
+    finish<kVectors, AnyRescaler>(block, sums, position, kRows);
+  }
   const uint32_t rest = block.positions - position;
-  if (rest == 1) return convolve_tile<1, kVectors>(block, by, position);
-  if (rest > 1 && rest <= 3) return convolve_tile<3, kVectors>(block, by, position);
-  if (rest > 3) convolve_tile<kRows, kVectors>(block, by, position);
+  if (rest == 0) return;
+  rest == 1   ? accumulate<1, kVectors, kSigned>(block, position, sums)
+  : rest <= 3 ? accumulate<3, kVectors, kSigned>(block, position, sums)
+              : accumulate<kRows, kVectors, kSigned>(block, position, sums);
+  finish<kVectors, AnyRescaler>(block, sums, position, rest);
+}
+
+template <uint32_t kRows, uint32_t kVectors, bool kSigned>
+DTR_VNNI void convolve(const VnniBlock& block) {
+  using vnni::Wide;
+  if (block.fold == Fold::kFloor)
+    return convolve_with<kRows, kVectors, kSigned, FoldedRescaler<vnni::FloorRescaler<Wide>>>(
+        block);
+  if (block.fold == Fold::kAwayFromZero)
+    return convolve_with<kRows, kVectors, kSigned,
+                         FoldedRescaler<vnni::AwayFromZeroRescaler<Wide>>>(block);
+  block.one_rounding ? convolve_with<kRows, kVectors, kSigned, OneRoundingRescaler>(block)
+                     : convolve_with<kRows, kVectors, kSigned, Rescaler>(block);
 }
 
 template <uint32_t kRows, uint32_t kVectors>
-DTR_VNNI void convolve(const VnniBlock& block) {
-  if (block.one_rounding) return convolve_with<kRows, kVectors, OneRoundingRescaler>(block);
-  return block.cannot_overflow ? convolve_with<kRows, kVectors, RescalerWithoutOverflow>(block)
-                               : convolve_with<kRows, kVectors, Rescaler>(block);
+void convolve(const VnniBlock& block) {
+  block.signed_input ? convolve<kRows, kVectors, true>(block)
+                     : convolve<kRows, kVectors, false>(block);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "host/simulator/kernel_set.h"
+
 namespace dtr::simulator {
 
 // Output channels of one vector, and input values of one step.
@@ -11,9 +13,18 @@ constexpr uint32_t kVnniLanes = 16;
 constexpr uint32_t kVnniDepth = 4;
 constexpr uint32_t kVnniMostVectors = 4;  // in a block of output channels
 
+// Parameters of requantization, in the order of lanes.
+struct VnniLanes {
+  const int32_t* multiplier;
+  const int32_t* left_shift;
+  const int32_t* right_shift;
+  const int32_t* folded;  // as in PackedConvolution, unless its fold is kNone
+};
+
 // One block of output channels over the positions of a band.
 struct VnniBlock {
   const uint8_t* band;
+  bool signed_input;        // `band` is the input itself, as int8
   const uint32_t* offsets;  // of each position
   uint32_t positions;
   const uint32_t* segments;  // runs of consecutive bytes of a window, as offsets from its position
@@ -22,11 +33,9 @@ struct VnniBlock {
   uint32_t vectors;       // of output channels, 1 … kVnniMostVectors
   const int8_t* weights;  // [segment][step][vector][lane][depth]
   const int32_t* bias;    // − 128 · Σ weights folded in; as the next three [vector][lane]
-  const int32_t* multiplier;
-  const int32_t* left_shift;
-  const int32_t* right_shift;
-  bool cannot_overflow, one_rounding;  // as in PackedConvolution
-  const int32_t* rounding;             // if cannot_overflow
+  VnniLanes lanes;
+  Fold fold;
+  bool one_rounding;  // as in PackedConvolution
   int32_t zero_point, clamp_low, clamp_high;
   int8_t* output;  // of the first position and the block's first channel
   uint32_t output_stride;

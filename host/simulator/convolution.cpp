@@ -37,6 +37,48 @@ void pack_parameters(const npu::Target& target, const npu::Window& window,
   }
 }
 
+Fold fold_of(const npu::Window& window, const npu::Epilogue& epilogue,
+             std::span<const uint32_t> magnitudes, const PackedConvolution& packed) {
+  const bool once = (epilogue.flags & npu::kOneRounding) != 0;
+  bool floor = once || epilogue.zero_point_out <= epilogue.clamp_low, away = !once;
+  for (uint32_t channel = 0; channel < window.out_channels; ++channel) {
+    const int32_t right = packed.right_shift[channel];
+    const uint64_t bound = static_cast<uint64_t>(std::abs(int64_t{packed.bias[channel]})) +
+                           128 * uint64_t{magnitudes[channel]};
+    if (packed.left_shift[channel] != 0) return Fold::kNone;
+    floor = floor && right >= 1 && right <= 22;
+    away = away && right <= 21 && bound < uint64_t{1} << 29;
+  }
+  return floor ? Fold::kFloor : away ? Fold::kAwayFromZero : Fold::kNone;
+}
+
+Folded::Folded(Fold fold, int32_t right, int32_t zero_point, bool one_rounding) {
+  if (fold == Fold::kFloor) {
+    floor = (int64_t{1} << (30 + right)) + (one_rounding ? 0 : int64_t{1} << 30) +
+            zero_point * (int64_t{1} << (31 + right));
+  } else {
+    added = 1 + (right > 0 ? 1 << right : 0) + zero_point * (1 << (right + 1));
+    negative = right > 0 ? -2 : 0;
+  }
+}
+
+void fold_parameters(const npu::Epilogue& epilogue, uint32_t lanes, size_t first, size_t count,
+                     PackedConvolution& packed) {
+  if (packed.fold == Fold::kNone) return;
+  for (size_t i = 0; i < count; ++i) {
+    const Folded folded(packed.fold, packed.right_shift[first + i], epilogue.zero_point_out,
+                        (epilogue.flags & npu::kOneRounding) != 0);
+    const size_t lane = i % lanes;
+    int32_t* const of_vector = packed.folded.data() + 2 * (first + i - lane);
+    if (packed.fold == Fold::kFloor) {
+      std::memcpy(of_vector + lane % 2 * lanes + lane / 2 * 2, &folded.floor, sizeof folded.floor);
+    } else {
+      of_vector[lane] = folded.added;
+      of_vector[lanes + lane] = folded.negative;
+    }
+  }
+}
+
 void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights,
                      uint32_t channel, uint32_t kernel_y, int8_t* row) {
   const npu::Window& w = command.window;

@@ -19,6 +19,36 @@ void pack_parameters(const npu::Target& target, const npu::Window& window,
                      const npu::Epilogue& epilogue, const std::byte* parameters,
                      std::span<const uint32_t> magnitudes, size_t count, PackedConvolution& packed);
 
+// How parameters of pack_parameters, in channel order, can be folded.
+//
+// Let m be the multiplier, in [0, 2^31), r the right shift and x an accumulator; nothing is shifted
+// left. Rounding twice gives (⌊(x·m + 2^30) / 2^31⌋ + h) / 2^r rounded down, with h = 2^(r-1), or 0
+// for r = 0, and one less for x < 0 and r > 0 (there ties go away from zero; where the high
+// multiply of a negative x is 0, so is the result, with and without the one). Divisions that round
+// down compose:
+//   kFloor: ⌊(x·m + 2^30 + 2^(30+r)) / 2^(31+r)⌋ for x ≥ 0. For x < 0 this is at most 0, as the
+//     result is, so that both are clamped alike if the zero point is not above the clamp's low end.
+//     Rounding once is ⌊(x·m + 2^(30+r)) / 2^(31+r)⌋ for any x. With zero_point · 2^(31+r) in the
+//     sum it is below 2^63 if r ≤ 22; its upper half, shifted by r − 1 ≥ 0, is the result.
+//   kAwayFromZero: the upper half of 4x · m is ⌊x·m / 2^30⌋, if |x| < 2^29; adding 1 + 2h, less 2
+//   for
+//     x < 0 and r > 0, and zero_point · 2^(r+1), which stays inside of 32 bits if r ≤ 21, and
+//     shifting by r + 1 gives the result.
+Fold fold_of(const npu::Window& window, const npu::Epilogue& epilogue,
+             std::span<const uint32_t> magnitudes, const PackedConvolution& packed);
+
+struct Folded {
+  int64_t floor = 0;                // kFloor: to add to x · m
+  int32_t added = 0, negative = 0;  // kAwayFromZero: to add to ⌊x·m / 2^30⌋, and where x < 0
+  Folded(Fold fold, int32_t right, int32_t zero_point, bool one_rounding);
+};
+
+// Sets `folded` (which has room) from `right_shift`, in its order, in `count` lanes from `first`
+// on, for vectors of `lanes`. kFloor: of even lanes, 64 bits wide, then of odd ones. kAwayFromZero:
+// `added`, then `negative`.
+void fold_parameters(const npu::Epilogue& epilogue, uint32_t lanes, size_t first, size_t count,
+                     PackedConvolution& packed);
+
 // Reads one kernel row of one output channel, KW · Cin contiguous values, from the machine's order.
 // `row` has room for all.
 void read_kernel_row(const npu::Target& target, const npu::Conv2d& command, const int8_t* weights,

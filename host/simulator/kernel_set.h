@@ -9,6 +9,11 @@
 
 namespace dtr::simulator {
 
+// Shorter ways to requantize, where all channels of a convolution allow it
+// (host/simulator/convolution.h): one sum and one shift that rounds down; the same, with ties of
+// negative values away from zero.
+enum class Fold : uint8_t { kNone, kFloor, kAwayFromZero };
+
 // Weights and parameters of one convolution, packed for the loops of a kernel set.
 struct PackedConvolution {
   bool usable = false;  // false: the plain loops run
@@ -24,6 +29,15 @@ struct PackedConvolution {
                                     // 2^right, and zero_point · 2^right
   AlignedVector<int32_t> sign_mask;  // if cannot_overflow: −1 where right_shift > 0: there negative
                                      // values round half away from zero
+  Fold fold = Fold::kNone;
+  // In place of `rounding` and `sign_mask` for the fold, twice as many as there are lanes of a
+  // vector, vector by vector (fold_parameters).
+  AlignedVector<int32_t> folded;
+  std::vector<uint32_t> segments;  // VnniBlock has both
+  uint32_t steps = 0;
+  // The kernel reads pixels where they are: offsets of the plan count from an image's row of input.
+  bool in_place = false;
+  bool columns = false;  // packed for vnni_depthwise
 };
 
 struct KernelSet {
