@@ -24,7 +24,7 @@ Error quantize_per_tensor_out(std::span<Value* const> values) {
     if (sizeof(T) > 2) return Error::kKernelDtype;
     if (!quantization_fits<T>(scale, zero_point, qmin, qmax)) return Error::kKernelArguments;
     const Quantizer quantize(scale, zero_point, qmin, qmax);
-    map_elements<float, T>(in, out, [&](float x) { return static_cast<T>(quantize(x)); });
+    map_elements<float, T>(in, out, [quantize](float x) { return static_cast<T>(quantize(x)); });
     return Error::kOk;
   });
 }
