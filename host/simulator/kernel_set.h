@@ -2,9 +2,11 @@
 // table of functions. All compute the same bytes.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "device/simulator/functional.h"
+#include "host/simulator/add_vbmi.h"
 #include "host/simulator/plan.h"
 
 namespace dtr::simulator {
@@ -56,6 +58,13 @@ struct KernelSetContext {
   PackedConvolution packed_now;
   AlignedVector<std::byte> band;
   AlignedVector<int8_t> staging;
+  // By command, made when it runs first: its sum, alone or after a convolution; null where VbmiAdd
+  // does not take it.
+  struct Sum {
+    bool tried = false;
+    std::unique_ptr<VbmiAdd> add;
+  };
+  std::vector<Sum> sums;
 
   std::byte* band_of(size_t bytes) {
     if (band.size() < bytes) band.resize(bytes);

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/simulator/loops.h"
+#include "host/simulator/add_vbmi.h"
 #include "host/simulator/conv_vnni.h"
 #include "host/simulator/convolution.h"
 #include "host/simulator/depthwise_vnni.h"
@@ -310,6 +312,36 @@ void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemo
   base_kernel_set().kernels.depthwise(call, command, memory);
 }
 
+const VbmiAdd* sum_of(const Call& call, const Binary& command) {
+  static const bool supported = vbmi_supported();
+  if (!supported || command.kind > BinaryKind::kSubtract) return nullptr;
+  auto& sums = static_cast<KernelSetContext*>(call.context)->sums;
+  if (sums.size() <= call.command) sums.resize(call.command + 1);
+  KernelSetContext::Sum& sum = sums[call.command];
+  if (!sum.tried) {
+    sum.tried = true;
+    sum.add = std::make_unique<VbmiAdd>();
+    if (!sum.add->prepare(command.kind, command.arguments)) sum.add.reset();
+  }
+  return sum.add.get();
+}
+
+void binary(const Call& call, const Binary& command, const int8_t* input_0, const int8_t* input_1,
+            int8_t* output) {
+  constexpr uint32_t kInner = kMoveRank - 1;
+  const bool dense = command.stride_0[kInner] == 1 && command.stride_1[kInner] == 1 &&
+                     command.output_stride[kInner] == 1;
+  const VbmiAdd* const add = dense ? sum_of(call, command) : nullptr;
+  if (add == nullptr)
+    return base_kernel_set().kernels.binary(call, command, input_0, input_1, output);
+  uint32_t index[kMoveRank] = {};
+  Stream stream_0{command.stride_0}, stream_1{command.stride_1}, stream{command.output_stride};
+  do
+    add->run(input_0 + stream_0.at, input_1 + stream_1.at, command.extent[kInner],
+             output + stream.at);
+  while (advance(command.extent, kInner, index, stream_0, stream_1, stream));
+}
+
 }  // namespace
 
 const KernelSet* vnni_kernel_set() {
@@ -320,6 +352,7 @@ const KernelSet* vnni_kernel_set() {
     made.name = "AVX3_VNNI";
     made.kernels.conv2d = convolve<Conv2d>;
     made.kernels.depthwise = depthwise;
+    made.kernels.binary = binary;
     made.pack_conv2d = pack_dense<Conv2d>;
     made.pack_depthwise = pack_depthwise;
     return made;
