@@ -62,8 +62,10 @@ TEST(SimulatorKitsRescale, FoldedTiesAndExtremes) {
   for (const int32_t zero_point : {-128, 0, 127})
     expect_folded_rescaling({zero_point, -128, 127, kOneRounding, {}, {}, {}}, 1, 22, INT32_MAX);
   constexpr int64_t kLargest = (int64_t{1} << 29) - 1 - 128 * 4;  // with weights of 1
-  for (const int32_t zero_point : {-100, 0, 127})
+  for (const int32_t zero_point : {-128, -100, 0, 127})
     expect_folded_rescaling({zero_point, -128, 127, 0, {}, {}, {}}, 0, 21, kLargest);
+  // Neither way takes a shift of 0 beside accumulators that are large.
+  expect_folded_rescaling({-128, -128, 127, 0, {}, {}, {}}, 0, 22, INT32_MAX);
 }
 
 // Parameters as quantized networks have them: no shift to the left.
