@@ -130,6 +130,16 @@ Result<PickedSamples> pick_samples(const Graph& graph, const std::string& path, 
   return collector.finish(graph, path);
 }
 
+PickedSamples pick_samples(const Graph& graph, const Samples& samples, size_t most) {
+  DTR_CHECK(most > 0 && samples.size() > 0);
+  const bool is_stream = graph.state_count() > 0;
+  size_t every = 1;
+  while (!is_stream && (samples.size() - 1) / every >= most) every *= 2;
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < samples.size() && kept.size() < most; i += every) kept.push_back(i);
+  return {samples.choose(std::move(kept)), samples.size(), every};
+}
+
 Result<std::string> first_sample_file(const std::string& path) {
   if (!is_folder(path)) return path;
   DTR_ASSIGN(const std::vector<std::string> files, files_of(path));

@@ -27,6 +27,10 @@ struct PickedSamples {
 // kDataEmpty (a folder without such files).
 Result<PickedSamples> pick_samples(const Graph& graph, const std::string& path, size_t most);
 
+// Chooses in the same way among samples in memory. The result refers to the arrays that `samples`
+// refers to or owns.
+PickedSamples pick_samples(const Graph& graph, const Samples& samples, size_t most);
+
 // The path itself, or of a folder its first .npz or .npy file: for Samples::shapes_of. Error:
 // kDataEmpty.
 Result<std::string> first_sample_file(const std::string& path);

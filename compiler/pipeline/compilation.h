@@ -78,7 +78,7 @@ struct Compilation {
   const Samples* bound_samples = nullptr;
   std::optional<Samples> own_samples;
   bool samples_are_noise = false;               // from NoiseSamples
-  size_t samples_there = 0, samples_every = 1;  // PickedSamples of a SampleFile
+  size_t samples_there = 0, samples_every = 1;  // PickedSamples
   // Whether the ranges of a float model were chosen on noise, here or by the run that saved them.
   bool calibrated_on_noise() const {
     return !came_quantized && calibration && calibration->on_noise;

@@ -178,17 +178,21 @@ class Compiler {
   Result<void> read_samples() {
     if (const auto* bound = std::get_if<const Samples*>(&settings_.samples))
       c_.bound_samples = *bound;
+    const auto keep = [this](PickedSamples picked) {
+      c_.samples_there = picked.there;
+      c_.samples_every = picked.every;
+      c_.own_samples = std::move(picked.samples);
+    };
     if (const auto* bind = std::get_if<SampleBinding>(&settings_.samples)) {
-      DTR_ASSIGN(c_.own_samples, (*bind)(graph()));
+      DTR_ASSIGN(PickedSamples picked, (*bind)(graph()));
+      keep(std::move(picked));
     }
     const auto* noise = std::get_if<NoiseSamples>(&settings_.samples);
     c_.samples_are_noise = noise != nullptr;
     if (noise != nullptr) c_.own_samples = Samples::random(graph(), noise->count);
     if (const auto* file = std::get_if<SampleFile>(&settings_.samples)) {
       DTR_ASSIGN(PickedSamples picked, pick_samples(graph(), file->path, file->most));
-      c_.samples_there = picked.there;
-      c_.samples_every = picked.every;
-      c_.own_samples = std::move(picked.samples);
+      keep(std::move(picked));
     }
     return {};
   }

@@ -36,7 +36,7 @@ struct NoiseSamples {
 };
 // Binds samples to the model once its graph is read: for callers that have data in memory, whose
 // arrays outlive the compilation.
-using SampleBinding = std::function<Result<Samples>(const Graph& graph)>;
+using SampleBinding = std::function<Result<PickedSamples>(const Graph& graph)>;
 // Bound samples must outlive the compilation; null: none.
 using SampleSource =
     std::variant<NoSamples, const Samples*, SampleFile, NoiseSamples, SampleBinding>;

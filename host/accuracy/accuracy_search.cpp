@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <thread>
 
 #include "compiler/executors/onednn_executor.h"
@@ -111,10 +110,11 @@ class Search {
     describe_goal();
     CompileSettings chosen = base_;
     if (std::holds_alternative<SampleBinding>(base_.samples))
-      base_.samples = SampleBinding([&all](const Graph&) -> Result<Samples> {
-        std::vector<size_t> every(all.samples()->size());
-        std::iota(every.begin(), every.end(), size_t{0});
-        return all.samples()->choose(std::move(every));
+      base_.samples = SampleBinding([&all](const Graph& graph) -> Result<PickedSamples> {
+        PickedSamples picked = pick_samples(graph, *all.samples(), all.samples()->size());
+        picked.there = all.samples_there;
+        picked.every = all.samples_every;
+        return picked;
       });
     chosen.samples = base_.samples;
     summary_.result = summary_.start;

@@ -25,7 +25,7 @@ from ._data import (
     to_row,
     to_rows,
 )
-from ._errors import fail, warn
+from ._errors import as_arguments, fail, warn
 from ._model import NO_SOURCE, in_one_piece, model_source, program_source
 from ._program import Program
 from ._progress import Progress
@@ -67,6 +67,7 @@ def compile(
     converter: str | None = None,
     keep_neutron_ir: Path | None = None,
     converter_seconds: int = 600,
+    calibration_samples: int = 1024,
     calibrate_random: int | None = None,
     load_calibration: Path | None = None,
     save_calibration: Path | None = None,
@@ -122,6 +123,8 @@ def compile(
     recipe: backends, options and constraints instead of the target's (.json).
     converter, keep_neutron_ir, converter_seconds: the command of NXP's converter, a folder that
         keeps the files it reads and writes, and the seconds after which it is stopped.
+    calibration_samples: at most so many of them choose the ranges, evenly spaced (of a model with
+        states: the first ones); a note on standard error says how many there were.
     calibrate_random: number of samples of noise instead of real inputs; the accuracy will be poor.
     load_calibration, save_calibration: files of observed ranges (.json).
     observer: ``histogram`` or ``min-max``.
@@ -177,6 +180,7 @@ def compile(
     options: dict[str, Any] = {
         "target": target,
         "converter_seconds": at_least("converter_seconds", converter_seconds, 1),
+        "calibration_samples": at_least("calibration_samples", calibration_samples, 1),
         "observer": observer,
         "accuracy": accuracy,
         "labels": labels,
@@ -728,4 +732,4 @@ def _out(text: str) -> None:
 
 
 def _err(text: str) -> None:
-    sys.stderr.write(text)
+    sys.stderr.write(as_arguments(text))

@@ -14,7 +14,7 @@ _ARGUMENTS = {
 }
 
 
-def _as_arguments(text: str) -> str:
+def as_arguments(text: str) -> str:
     """`text` with the options of the command as arguments of Python: --keep-off as keep_off."""
     if "--" not in text:
         return text
@@ -89,10 +89,10 @@ class Error(Exception):
     ) -> None:
         super().__init__(severity, id, reason, fix, file, node, module_path, source_line, text)
         self.id = id
-        self.reason = _as_arguments(reason)
-        self.fix = _as_arguments(fix)
+        self.reason = as_arguments(reason)
+        self.fix = as_arguments(fix)
         self.place = Place(file, node, module_path, source_line)
-        self._text = _as_arguments(text)
+        self._text = as_arguments(text)
 
     def __str__(self) -> str:
         if self._text:
@@ -115,4 +115,4 @@ def warn(diagnostic: tuple[str, ...], stacklevel: int = 3) -> None:
     """Shows a diagnostic of severity warning, as the library gives it."""
     import warnings
 
-    warnings.warn(_as_arguments(diagnostic[8]), DeuteronWarning, stacklevel=stacklevel + 1)
+    warnings.warn(as_arguments(diagnostic[8]), DeuteronWarning, stacklevel=stacklevel + 1)

@@ -40,6 +40,7 @@ CompileOptions compile_options(const nb::dict& values) {
       .take("target", o.target)
       .take("recipe", o.recipe)
       .take("calibration", o.calibration)
+      .take("calibration_samples", o.calibration_samples)
       .take("calibrate_random", o.random_samples)
       .take("load_calibration", o.load_calibration)
       .take("save_calibration", o.save_calibration)
@@ -86,21 +87,25 @@ std::vector<std::byte> copy(std::span<const std::byte> bytes) {
 // Arrays that Python makes once the inputs of the model are known.
 class Loader {
  public:
-  Loader(nb::handle make, std::string name) : make_(make), name_(std::move(name)) {}
+  // most: samples that are kept of the arrays, at least 1.
+  Loader(nb::handle make, std::string name, size_t most = kMostCalibrationSamples)
+      : make_(make), name_(std::move(name)), most_(most) {}
   bool given() const { return !make_.is_none(); }
   std::optional<SampleSource> source(Work& work) {
     if (!given()) return std::nullopt;
     return SampleBinding([this, &work](const Graph& graph) { return bind(work, graph); });
   }
   // Called by the work, whose caller runs the loader. The arrays live as long as this object.
-  Result<Samples> bind(Work& work, const Graph& graph) {
+  Result<PickedSamples> bind(Work& work, const Graph& graph) {
     work.call_and_wait([&] { tensors_ = to_tensors(make_(inputs_of(graph))); });
-    return Samples::bind(graph, tensors_, name_);
+    DTR_ASSIGN(const Samples all, Samples::bind(graph, tensors_, name_));
+    return pick_samples(graph, all, most_);
   }
 
  private:
   nb::handle make_;
   std::string name_;
+  size_t most_;
   std::vector<NamedTensor> tensors_;
 };
 
@@ -137,7 +142,7 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
   const Source source(model);
   CompileOptions given = compile_options(options);
   given.model = source.name;
-  Loader samples(loader, data);
+  Loader samples(loader, data, given.calibration_samples);
   const std::vector<NamedTensor> arrays = tensors_or_none(labelled);
   return work([&](Work& running) {
     const CompileWatch watch{
@@ -376,12 +381,13 @@ nb::tuple prepare(nb::handle model, const std::string& target, nb::handle loader
     const FileKind kind = kind_of(bytes);
     take(check_trainable(kind, source.name));
     Module program = take(parse_model(bytes, kind, source.name));
-    std::optional<Samples> samples;
+    std::optional<PickedSamples> picked;
     if (arrays.given())
-      samples = take(arrays.bind(running, program.forward()));
+      picked = take(arrays.bind(running, program.forward()));
     else if (!data.empty())
-      samples = take(Samples::read(program.forward(), data));
-    return take(qat_prepare(std::move(program), bytes, settings, samples ? &*samples : nullptr));
+      picked = take(pick_samples(program.forward(), data, kMostCalibrationSamples));
+    return take(
+        qat_prepare(std::move(program), bytes, settings, picked ? &picked->samples : nullptr));
   });
   return nb::make_tuple(to_bytes(prepared.archive), prepared.activations, prepared.weights,
                         prepared.batch_norms, prepared.notes);

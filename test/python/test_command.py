@@ -47,6 +47,26 @@ def test_compile_writes_the_same_bytes(digits, command, tmp_path, options):
     assert deuteron.compile(model.read_bytes(), calibration=batches, **options).pte == expected
 
 
+def test_calibration_samples_are_those_of_the_command(digits, command, tmp_path, capsys):
+    """Evenly spaced ones of a file, of an array and of batches; of more than 1,024 without being asked."""
+    images = numpy.load(digits / "calibration.npz")["input"]
+    many = numpy.concatenate([images + numpy.float32(i / 100) for i in range(9)])
+    assert len(many) > 1024
+    model, data = digits / "float.pt2", tmp_path / "many.npz"
+    numpy.savez(data, input=many)
+    unlimited = {"calibration_samples": 2 * len(many)}
+    written = {}
+    for options, count in (({"calibration_samples": 30}, 30), ({}, 1024), (unlimited, len(many))):
+        command("compile", model, "--calibrate", data, "-o", tmp_path / "c.pte", *flags(options))
+        written[count] = (tmp_path / "c.pte").read_bytes()
+        for same in (data, many, (many[i : i + 50] for i in range(0, len(many), 50))):
+            assert deuteron.compile(model, same, **options).pte == written[count]
+            note = capsys.readouterr().err
+            assert ("take more of them with calibration_samples\n" in note) == (count < len(many))
+            assert "--" not in note
+    assert len(set(written.values())) == len(written)
+
+
 def test_open_dimensions_get_their_sizes(command, tmp_path):
     """The sizes of an export with dynamic shapes, by input and dimension, and by its own name."""
     model = ROOT / "test/data/pt2/symbolic.pt2"
@@ -79,31 +99,35 @@ def test_every_verb_of_the_command_is_a_function(command):
 def test_every_option_of_the_command_is_an_argument(command):
     import inspect
 
-    verbs = {
-        "qat-prepare": deuteron.qat_prepare,
-        "compare": deuteron.compare,
-        "explain": deuteron.explain,
-        "explore": deuteron.explore,
-        "eval": deuteron.eval,
-        "verify": deuteron.verify,
-        "convert": deuteron.convert,
-    }
     named = {
         "calibrate": "calibration",
         "dim": "dims",
         "no_check": "check",
         "no_debug_map": "debug_map",
+        "no_checksum": "checksum",
     }
-    for verb, function in {"compile": deuteron.compile, **verbs}.items():
-        arguments = inspect.signature(function).parameters
-        for option in re.findall(r"^  (?:-\w,)?--([a-z-]+)", command(verb, "--help"), re.MULTILINE):
-            name = option.replace("-", "_")
-            if name in ("help", "diagnostics", "version", "tensors") or (verb, name) == (
-                "convert",
-                "verbose",
-            ):
-                continue
-            assert named.get(name, name) in arguments, f"{verb} --{option}"
+    # What is not an argument: functions return it, methods of what they return write it, or
+    # `evaluate` and its executors do it.
+    elsewhere = {
+        "run": "stats_json profile profile_events debug_buffer",
+        "eval": "processes checkpoint resume",
+        "verify": "processes",
+        "convert": "verbose",
+        "ops": "tflite onnx pt2",
+        "targets": "json fields",
+        "profile": "by sort filter depth compare compare_program compare_etrecord compile_report "
+        "verify etdump json csv perfetto html",
+    }
+    verbs = re.findall(r"^  ([a-z][a-z-]+) {2,}[A-Z]", command("--help"), re.MULTILINE)
+    for verb in verbs:
+        arguments = inspect.signature(getattr(deuteron, verb.replace("-", "_"))).parameters
+        options = re.findall(r"^  (?:-\w,)?--([a-z0-9-]+)", command(verb, "--help"), re.MULTILINE)
+        names = {option.replace("-", "_") for option in options}
+        names -= {"help", "diagnostics", "version", "tensors", "markdown"}
+        others = set(elsewhere.get(verb, "").split())
+        assert others <= names, verb
+        for name in names - others:
+            assert named.get(name, name) in arguments, f"{verb} --{name}"
 
 
 def test_a_call_is_a_run(digits, command, program, images, tmp_path):

@@ -95,6 +95,25 @@ TEST(SampleFiles, EvenlySpacedSamplesAreKept) {
   EXPECT_EQ(numbers(picked->samples), (std::vector<float>{0, 16, 32, 48, 64, 80, 96}));
 }
 
+TEST(SampleFiles, OfArraysInMemoryTheSameAreKept) {
+  const Folder folder;
+  const Module module = parse(kThree);
+  for (const size_t there : {1U, 2U, 3U, 7U, 16U, 100U}) {
+    const std::vector<NamedTensor> arrays = rows(0, there);
+    ASSERT_TRUE(write_npz(folder.file("all.npz"), arrays));
+    const auto all = Samples::bind(module.forward(), arrays, "arrays");
+    ASSERT_TRUE(all) << to_text(all.error());
+    for (const size_t most : {1U, 2U, 3U, 6U, 7U, 50U, 99U, 100U, 1000U}) {
+      const auto read = pick_samples(module.forward(), folder.file("all.npz"), most);
+      ASSERT_TRUE(read) << to_text(read.error());
+      const PickedSamples picked = pick_samples(module.forward(), *all, most);
+      EXPECT_EQ(picked.there, there);
+      EXPECT_EQ(picked.every, read->every);
+      EXPECT_EQ(numbers(picked.samples), numbers(read->samples)) << most << " of " << there;
+    }
+  }
+}
+
 TEST(SampleFiles, OfAStreamTheFirstAreKept) {
   const Folder folder;
   write_hundred(folder);
@@ -105,7 +124,12 @@ TEST(SampleFiles, OfAStreamTheFirstAreKept) {
   const auto picked = pick_samples(module.forward(), folder.path, 11);
   ASSERT_TRUE(picked) << to_text(picked.error());
   EXPECT_EQ(picked->there, 100U);
-  EXPECT_EQ(numbers(picked->samples), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  const std::vector<float> first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  EXPECT_EQ(numbers(picked->samples), first);
+  const std::vector<NamedTensor> arrays = rows(0, 100);
+  const auto all = Samples::bind(module.forward(), arrays, "arrays");
+  ASSERT_TRUE(all);
+  EXPECT_EQ(numbers(pick_samples(module.forward(), *all, 11).samples), first);
 }
 
 TEST(SampleFiles, NameTheFileThatIsBad) {
