@@ -43,6 +43,12 @@ def converts(node: Any) -> bool:
     return is_quantize(node) or is_dequantize(node)
 
 
+def quantizes_only_inputs(edge: Any) -> bool:
+    """Whether a quantizer annotated inputs of the program, and the result of no operator."""
+    sources = [each.args[0] for each in edge.graph_module.graph.nodes if is_quantize(each)]
+    return bool(sources) and all(source.op == "placeholder" for source in sources)
+
+
 def is_getitem(node: Any) -> bool:
     return node.op == "call_function" and node.target is operator.getitem
 

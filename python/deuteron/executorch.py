@@ -17,14 +17,25 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _deuteron
 from ._commands import _names
-from ._edge import TAG, as_export, converts, operator_name, operator_of, partitions, place, tag
-from ._errors import Error, fail
+from ._edge import (
+    TAG,
+    as_export,
+    converts,
+    operator_name,
+    operator_of,
+    partitions,
+    place,
+    quantizes_only_inputs,
+    tag,
+)
+from ._errors import DeuteronWarning, Error, fail
 from ._model import model_source
 from ._quantizer import annotate, spell_out_attention
 from ._results import check_choice
@@ -100,6 +111,14 @@ _KEY = "deuteron"
 _WHOLE = frozenset(
     "celu glu group_norm hardsigmoid hardswish instance_norm log_sigmoid mish pixel_shuffle "
     "pixel_unshuffle prelu rms_norm selu silu softplus upsample_bilinear2d upsample_nearest2d".split()
+)
+
+
+# ExecuTorch's NeutronQuantizer finds operators by `source_fn_stack`, which only strict exports have.
+_ONLY_INPUTS = (
+    "not-quantized-in-model: the program quantizes its inputs, and no operator: its quantizer "
+    "recognized none; fix: NeutronQuantizer needs a strict export, "
+    "torch.export.export(model, inputs, strict=True), before prepare_pt2e"
 )
 
 
@@ -202,11 +221,16 @@ class DeuteronPartitioner(Partitioner):  # type: ignore[misc]
         why = WhyNoPartition(_logger)
         groups = partitions(exported_program, placed, spec.boundary)
         tags = tag(exported_program, groups, "deuteron_")
+        unannotated = not tags and quantizes_only_inputs(exported_program)
+        if unannotated:
+            warnings.warn(_ONLY_INPUTS, DeuteronWarning, stacklevel=2)
         for node in exported_program.graph_module.graph.nodes:
             row = placed.get(node.name)
             if row is None or TAG in node.meta or converts(node):
                 continue
             reason = row.reason or "partition-cycle: its partition would depend on itself"
+            if unannotated and reason.startswith("not-quantized-in-model"):
+                reason = _ONLY_INPUTS
             node.meta["deuteron_reason"] = reason
             self.reporter.report_reject(node, reason)
             why(node, reason)

@@ -1,5 +1,6 @@
 """Networks for the tests of deuteron.executorch, how they are quantized, and what upstream runs."""
 import io
+import sys
 
 import torch
 from deuteron._edge import operator_name
@@ -155,12 +156,24 @@ def xnnpack_quantizer():
     return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
 
 
-def quantized(model, quantizer, inputs=None):
+def neutron_quantizer():
+    """ExecuTorch's own for this NPU, which imports a closed package that Deuteron replaces."""
+    from deuteron.eiq import sdk
+
+    sys.modules.setdefault("eiq_neutron_sdk", sdk)
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
+    from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer
+
+    return NeutronQuantizer(NeutronTargetSpec("imxrt700"))
+
+
+def quantized(model, quantizer, inputs=None, strict=False):
     """The quantized module of PyTorch, and its export."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     inputs = inputs or sample(model)
-    prepared = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
+    exported = torch.export.export(model, inputs, strict=strict)
+    prepared = prepare_pt2e(exported.module(), quantizer)
     prepared(*inputs)
     for _ in range(3):
         prepared(*sample(model))

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 
 import pytest
 
@@ -19,26 +20,35 @@ import executorch_models as models  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARTITIONER = backend.DeuteronPartitioner
-QUANTIZERS = {"xnnpack": models.xnnpack_quantizer, "deuteron": backend.DeuteronQuantizer}
+QUANTIZERS = {
+    "xnnpack": models.xnnpack_quantizer,
+    "deuteron": backend.DeuteronQuantizer,
+    "neutron": models.neutron_quantizer,
+}
 # What stays outside, and the number of delegates, with each quantizer.
 NETWORKS = {
     (models.Residual, "xnnpack"): (set(), 1),
     (models.Residual, "deuteron"): (set(), 1),
+    (models.Residual, "neutron"): (set(), 1),
     (models.Inverted, "deuteron"): (set(), 1),
+    (models.Inverted, "neutron"): (set(), 1),
     (models.Attention, "deuteron"): (set(), 1),
     (models.Text, "deuteron"): (set(), 1),
     (models.TwoAndThree, "xnnpack"): ({"aten.sub.Tensor", "aten.sigmoid.default"}, 1),
     (models.TwoAndThree, "deuteron"): (set(), 1),
+    (models.TwoAndThree, "neutron"): (set(), 1),
     (models.Between, "xnnpack"): ({"aten.cumsum.default", "aten.erf.default"}, 2),
+    (models.Between, "neutron"): ({"aten.cumsum.default", "aten.erf.default"}, 2),
     (models.Layers, "deuteron"): (set(), 1),
     (models.Upsample, "deuteron"): (set(), 1),
+    (models.Upsample, "neutron"): (set(), 1),
 }
 
 
 def ready(kind, quantizer="deuteron"):
     torch.manual_seed(3)
     model = kind().eval()
-    return model, *models.quantized(model, QUANTIZERS[quantizer]())
+    return model, *models.quantized(model, QUANTIZERS[quantizer](), strict=quantizer == "neutron")
 
 
 def compare(program, exported, model, converted, method="forward"):
@@ -129,6 +139,25 @@ def test_float_model():
     assert torch.allclose(models.run(lowered.bytes, [x])[0], model(x), atol=1e-5)
 
 
+def test_only_inputs_are_quantized():
+    """NeutronQuantizer annotates inputs alone of what is no strict export: the partitioner says it."""
+    model = models.Residual().eval()
+    _, exported = models.quantized(model, models.neutron_quantizer())
+    partitioner = PARTITIONER()
+    with pytest.warns(deuteron.DeuteronWarning, match="strict=True"):
+        lowered = models.Lowered(exported, [partitioner])
+    assert lowered.operators()[1] == 0
+    reasons = set(partitioner.reporter._rejected_nodes.values())
+    assert len(reasons) == 1 and "strict=True" in reasons.pop()
+    # A model without a quantizer, and one of which nothing is worth a call, have other reasons.
+    for strict, quantizer in ((False, models.xnnpack_quantizer), (True, models.neutron_quantizer)):
+        _, exported = models.quantized(model, quantizer(), strict=strict)
+        spec = backend.DeuteronCompileSpec(target="cortex-m55")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", deuteron.DeuteronWarning)
+            assert models.Lowered(exported, [PARTITIONER(spec)]).operators()[1] == 0
+
+
 class Mixed(torch.nn.Module):
     """Values that no program of Deuteron holds, beside two convolutions."""
 
@@ -182,7 +211,7 @@ def test_several_methods():
         compare(lowered.bytes, exported, model, converted, name)
 
 
-@pytest.mark.parametrize("quantizer", QUANTIZERS)
+@pytest.mark.parametrize("quantizer", ["xnnpack", "deuteron"])
 def test_channels_last(quantizer):
     torch.manual_seed(4)
     model = models.Upsample().eval().to(memory_format=torch.channels_last)
