@@ -32,7 +32,9 @@ SOURCE = """
     data = numpy.load(folder + "/calibration.npz")["input"]
     data = numpy.concatenate([data] * 20)
     shown = {"none": None, "yes": True, "no": False}[show]
-    program = deuteron.compile(folder + "/float.pt2", calibration=data, progress=shown)
+    program = deuteron.compile(
+        folder + "/float.pt2", calibration=data, calibration_samples=len(data), progress=shown
+    )
     program.run(data, progress=shown)
     if kind == "notebook":
         print(calls)
