@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _deuteron
 from ._data import (
@@ -563,8 +562,7 @@ def qat_prepare(
     return prepared
 
 
-@dataclass(frozen=True)
-class Converted:
+class Converted(NamedTuple):
     """A model with NeutronGraph operators, the bytes of a .tflite.
 
     operators: of the model. converted: of them, those in NeutronGraph operators, of which there are
