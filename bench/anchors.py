@@ -133,9 +133,10 @@ def time_xnnpack(folder):
         exported, partitioner=[XnnpackPartitioner()]
     ).to_executorch()
     method = Runtime.get().load_program(program.buffer).load_method("forward")
-    os.sched_setaffinity(
-        0, {max(os.sched_getaffinity(0))}
-    )  # the wheel's thread pool has as many threads as CPUs; this leaves it one
+    cpu = {max(os.sched_getaffinity(0))}
+    for thread in os.listdir("/proc/self/task"):
+        # the wheel's thread pool has as many threads as CPUs; this leaves them one CPU
+        os.sched_setaffinity(int(thread), cpu)
     return time_calls(lambda: method.execute([samples[:1]]))
 
 
