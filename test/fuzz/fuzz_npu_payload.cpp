@@ -92,7 +92,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   simulator::visit(decoded, work);
   if (memory_bytes > 1 << 16 || work.cycles > 1 << 15) return 0;
 
-  static simulator::HostSimulator host(kTarget);
+  // One that leaves in scratch what the machine does, and one that leaves out what nobody reads.
+  static simulator::HostSimulator host(kTarget, simulator::best_kernel_set(),
+                                       simulator::HostSimulator::Scratch::kEveryByte);
+  static simulator::HostSimulator usual(kTarget);
   uint32_t handle = 0;
   DTR_CHECK(host.prepare(payload, handle).status == Status::kOk);
   Memory fast(decoded);
@@ -109,6 +112,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   DTR_CHECK(report.status == expected.status && report.command == expected.command &&
             report.total_cycles == expected.total_cycles);
   DTR_CHECK(fast.operands == plain.operands && fast.scratch == plain.scratch);
+
+  DTR_CHECK(usual.prepare(payload, handle).status == Status::kOk);
+  Memory again(decoded);
+  const Report same = usual.run(handle, again.buffers, again.scratch_buffer());
+  usual.unprepare(handle);
+  DTR_CHECK(same.status == expected.status && same.total_cycles == expected.total_cycles);
+  DTR_CHECK(again.operands == plain.operands);
   depth.reach(kExecuted);
   return 0;
 }
