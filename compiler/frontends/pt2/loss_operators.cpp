@@ -12,11 +12,6 @@ namespace {
 
 constexpr int64_t kMean = 1;  // of PyTorch's reductions; 0: none, 2: the sum
 
-Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, double number) {
-  DTR_ASSIGN(const ValueId other, node.constant(node.type(x).dtype, {}, number, "number"));
-  return node.emit(op, {x, other});
-}
-
 Result<ValueId> sum_of_all(NodeImport& node, ValueId x, std::string_view op) {
   Ints all(node.type(x).rank());
   std::iota(all.begin(), all.end(), 0);
