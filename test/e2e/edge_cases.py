@@ -31,13 +31,6 @@ REFUSED = {
         "pt2-unsupported-argument",
         "aten.var.dim: the variance of 1 elements with a correction of 1",
     ),
-    "max_pool_indices": (
-        "pt2-unsupported-argument",
-        (
-            "aten.max_pool2d_with_indices.default: output 1 (`getitem_1`) is used, only 1 are"
-            " supported"
-        ),
-    ),
     "dropout_training": (
         "pt2-unsupported-argument",
         "aten.dropout.default: dropout in training mode",

@@ -474,7 +474,7 @@ def main():
             quantization,
             "--report-quantization",
             "--keep-off",
-            "linear",
+            "op:linear",
             "--print-after",
             "all",
         )
