@@ -28,9 +28,7 @@ def measure(deuteron, target, folder):
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
 
     def run(*command):
-        subprocess.run(
-            [deuteron, *command], check=True, stdout=subprocess.DEVNULL, env=environment
-        )
+        subprocess.run([deuteron, *command], check=True, stdout=subprocess.DEVNULL, env=environment)
 
     run(
         "compile",
@@ -74,12 +72,9 @@ def figures(deuteron):
     with tempfile.TemporaryDirectory() as folder:
         reports = [measure(deuteron, target, Path(folder)) for target in TARGETS]
     cpu = [
-        [row for row in report["operators"] if row["backend"] != "neutron"]
-        for report in reports
+        [row for row in report["operators"] if row["backend"] != "neutron"] for report in reports
     ]
-    is_float = [
-        [row for row in rows if row["kernel"].startswith("aten::")] for rows in cpu
-    ]
+    is_float = [[row for row in rows if row["kernel"].startswith("aten::")] for rows in cpu]
     rows = [
         (
             "program without debug map, bytes",

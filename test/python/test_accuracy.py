@@ -57,16 +57,18 @@ def test_the_summary_says_what_was_gained(tuned):
     assert plain.accuracy is None and deuteron.load(tuned.pte).accuracy is None
 
 
-def test_steps_are_arguments(tuned):
-    kept = [each.name for each in tuned.accuracy.steps if each.verdict == "kept"]
+def test_options_of_the_result_make_it(tuned):
+    words = tuned.accuracy.result.options
+    after = {word: words[i + 1] for i, word in enumerate(words[:-1])}
     by_hand = deuteron.compile(
         MODELS / "regression.pt2",
         MODELS / "regression.npz",
-        equalize="equalize" in kept,
-        round_weights="error" if "round weights by error" in kept else "nearest",
-        observer="min-max" if "ranges from minimum and maximum" in kept else "histogram",
-        keep_float=[each.removeprefix("float: ") for each in kept if each.startswith("float: ")],
+        equalize="--equalize" in words,
+        round_weights=after.get("--round-weights", "nearest"),
+        observer=after.get("--observer", "histogram"),
+        keep_float=[words[i + 1] for i, word in enumerate(words) if word == "--keep-float"],
     )
+    assert "--equalize" in words and "--keep-float" in words
     assert by_hand.pte == tuned.pte
 
 

@@ -390,8 +390,8 @@ INTERRUPTED = """
         if what == "run":
             program.run(data, repeat=1_000_000)
         elif what == "compile":
-            while True:
-                deuteron.compile(model, calibration=numpy.concatenate([data] * 300), output=out)
+            many = numpy.concatenate([data] * 300)
+            deuteron.compile(model, many, calibration_samples=len(many), output=out)
         elif what == "loader":
             def endless():
                 while True:

@@ -21,7 +21,7 @@ OPTIONS = [
     {"sram": "64K", "optimize": "size"},
     {"keep_off": ["conv2d_1"], "force_on": ["all"]},
     {"stop_at": "add"},
-    {"equalize": True, "round_weights": "error", "keep_float": ["linear"]},
+    {"equalize": True, "round_weights": "error", "keep_float": ["op:linear"]},
 ]
 
 

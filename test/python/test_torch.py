@@ -258,6 +258,9 @@ def test_batch_norms_train_and_freeze(tmp_path):
     for norm in (net.norm, net.plain):
         norm.running_mean.normal_()
         norm.running_var.uniform_(0.5, 2)
+    # Without a bias the second norm takes the scale of the first, whose gradient would be zero.
+    torch.nn.init.normal_(net.norm.bias)
+    direction = torch.randn(16, 8, 8, 8)
     prepared = deuteron.qat_prepare(torch.export.export(net, (x,)), calibration=[x])
     module = prepared.exported_program().module()
     switches = module.quantization
@@ -277,13 +280,14 @@ def test_batch_norms_train_and_freeze(tmp_path):
         (module.conv.weight, net.conv.weight),
         (module.norm.weight, net.norm.weight),
     ):
-        gradient = torch.autograd.grad(output.square().sum(), tensor, retain_graph=True)[0]
-        right = torch.autograd.grad(expected.square().sum(), wanted, retain_graph=True)[0]
+        gradient = torch.autograd.grad((output * direction).sum(), tensor, retain_graph=True)[0]
+        right = torch.autograd.grad((expected * direction).sum(), wanted, retain_graph=True)[0]
         assert (gradient - right).abs().max() < 1e-4 * right.abs().max()
-    # Refused before they are fixed, and while weights are not quantized.
+    switches.fake_quant_on.fill_(1)
+    switches.weight_quant_on.fill_(True)
     refused("pt2-unsupported-argument", deuteron.compile, torch.export.export(module, (x,)))
     assert deuteron.train_batch_norms(module, False) == 2
-    switches.fake_quant_on.fill_(1)
+    switches.weight_quant_on.zero_()
     refused("pt2-not-calibrated", deuteron.compile, torch.export.export(module, (x,)))
     switches.weight_quant_on.fill_(True)
     with torch.no_grad():
