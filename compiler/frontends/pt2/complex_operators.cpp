@@ -504,6 +504,19 @@ Result<Values> to_real(NodeImport& node) {
   return plain_fft(node, Signal::kHalf, Signal::kReal, true);
 }
 
+// The argument `window`, without one ones, in the middle of so many points.
+Result<std::vector<double>> window_of(NodeImport& node, int64_t length, int64_t points) {
+  std::vector<double> own(static_cast<size_t>(length), 1);
+  if (node.has("window")) {
+    DTR_ASSIGN(own, node.constant_elements("window"));
+  }
+  if (own.size() != static_cast<size_t>(length))
+    return node.unsupported(fmt::format("a window of {} elements", own.size()));
+  std::vector<double> window(static_cast<size_t>(points), 0);
+  std::ranges::copy(own, window.begin() + (points - length) / 2);
+  return window;
+}
+
 Result<Values> stft(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const int64_t points, node.integer("n_fft"));
@@ -517,17 +530,11 @@ Result<Values> stft(NodeImport& node) {
     return node.unsupported("return_complex=False", "call torch.view_as_real on the result");
   if (points < 1 || length < 1 || length > points)
     return node.unsupported(fmt::format("a window of {} for {} points", length, points));
-  std::vector<double> own(static_cast<size_t>(length), 1);
-  if (node.has("window")) {
-    DTR_ASSIGN(own, node.constant_elements("window"));
-  }
-  if (own.size() != static_cast<size_t>(length))
-    return node.unsupported(fmt::format("a window of {} elements", own.size()));
-  compositions::ShortTime of{.window = std::vector<double>(static_cast<size_t>(points), 0),
+  DTR_ASSIGN(std::vector<double> window, window_of(node, length, points));
+  compositions::ShortTime of{.window = std::move(window),
                              .hop = hop,
                              .one_sided = one_sided,
                              .factor = normalized ? 1 / std::sqrt(static_cast<double>(points)) : 1};
-  std::ranges::copy(own, of.window.begin() + (points - length) / 2);
   return one(compositions::short_time_fourier(node, x, of));
 }
 
@@ -545,18 +552,12 @@ Result<Values> istft(NodeImport& node) {
   if (points < 1 || points > (int64_t{1} << 24) || length < 1 || length > points || hop < 1 ||
       hop > points || shape.size() < 3)
     return node.unsupported(fmt::format("a window of {} for {} points", length, points));
-  std::vector<double> own(static_cast<size_t>(length), 1);
-  if (node.has("window")) {
-    DTR_ASSIGN(own, node.constant_elements("window"));
-  }
-  if (own.size() != static_cast<size_t>(length))
-    return node.unsupported(fmt::format("a window of {} elements", own.size()));
+  DTR_ASSIGN(std::vector<double> window, window_of(node, length, points));
   const double root = std::sqrt(static_cast<double>(points));
-  compositions::ShortTime of{.window = std::vector<double>(static_cast<size_t>(points), 0),
+  compositions::ShortTime of{.window = std::move(window),
                              .hop = hop,
                              .one_sided = one_sided,
                              .factor = normalized ? 1 / root : 1 / static_cast<double>(points)};
-  std::ranges::copy(own, of.window.begin() + (points - length) / 2);
   const int64_t samples = points + hop * (shape[shape.size() - 2] - 1);
   const int64_t from = center ? points / 2 : 0;
   int64_t to = center ? samples - points / 2 : samples;

@@ -72,7 +72,7 @@ Result<Values> bounded_distance(NodeImport& node) {
 Result<Values> binary_cross_entropy(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const ValueId target, node.tensor("target"));
-  DTR_ASSIGN(const ValueId one_value, node.constant(node.type(x).dtype, {}, 1, "one"));
+  DTR_ASSIGN(const ValueId one_value, number_like(node, x, 1));
   const auto bounded_log = [&](ValueId of) -> Result<ValueId> {
     DTR_ASSIGN(const ValueId logarithm, node.emit("aten.log", {of}));
     return with_number(node, "aten.maximum", logarithm, -100);
@@ -123,7 +123,7 @@ Result<Values> divergence(NodeImport& node) {
   DTR_ASSIGN(const ValueId way, node.emit("aten.sub.Tensor", {logarithm, x}));
   DTR_ASSIGN(ValueId losses, node.emit("aten.mul.Tensor", {factor, way}));
   if (!of_logarithms) {  // 0 · log 0 is 0
-    DTR_ASSIGN(const ValueId none, node.constant(node.type(x).dtype, {}, 0, "zero"));
+    DTR_ASSIGN(const ValueId none, number_like(node, x, 0));
     DTR_ASSIGN(const ValueId is_none, node.emit("aten.eq.Tensor", {target, none}));
     DTR_ASSIGN(losses, node.emit("aten.where.self", {is_none, none, losses}));
   }
@@ -145,10 +145,9 @@ Result<Values> of_classes(NodeImport& node, ValueId x, double smoothing) {
     return node.unsupported(
         fmt::format("targets of {} for {}", to_string(of_target), to_string(shape)),
         "give the number of the class of each row");
-  DTR_ASSIGN(const ValueId skip_number,
-             node.constant(node.type(target).dtype, {}, static_cast<double>(ignored), "ignored"));
+  DTR_ASSIGN(const ValueId skip_number, number_like(node, target, static_cast<double>(ignored)));
   DTR_ASSIGN(const ValueId skip, node.emit("aten.eq.Tensor", {target, skip_number}));
-  DTR_ASSIGN(const ValueId first, node.constant(node.type(target).dtype, {}, 0, "first"));
+  DTR_ASSIGN(const ValueId first, number_like(node, target, 0));
   DTR_ASSIGN(const ValueId chosen, node.emit("aten.where.self", {skip, first, target}));
   Shape column = of_target;
   column.insert(column.begin() + dim, 1);
@@ -156,8 +155,8 @@ Result<Values> of_classes(NodeImport& node, ValueId x, double smoothing) {
   DTR_ASSIGN(ValueId losses, compositions::gather(node, x, dim, index));
   DTR_ASSIGN(losses, node.view(losses, of_target));
   DTR_ASSIGN(losses, node.emit("aten.neg", {losses}));
-  DTR_ASSIGN(const ValueId zero, node.constant(node.type(x).dtype, {}, 0, "zero"));
-  DTR_ASSIGN(const ValueId unit, node.constant(node.type(x).dtype, {}, 1, "one"));
+  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
+  DTR_ASSIGN(const ValueId unit, number_like(node, x, 1));
   ValueId factor = unit;
   if (weight.valid()) {
     DTR_ASSIGN(factor, node.emit("aten.index_select", {weight, chosen}, {{"dim", int64_t{0}}}));
@@ -213,7 +212,6 @@ Result<Values> cross_entropy(NodeImport& node) {
   }
   // Targets that are probabilities.
   DTR_ASSIGN(const ValueId weight, node.optional_tensor("weight"));
-  DTR_ASSIGN(const int64_t reduction, node.integer("reduction", kMean));
   DTR_TRY(node.integer("ignore_index", -100));
   if (weight.valid() || smoothing != 0)
     return node.unsupported("weights or smoothing of targets that are probabilities",
@@ -222,9 +220,7 @@ Result<Values> cross_entropy(NodeImport& node) {
   DTR_ASSIGN(losses,
              node.emit("aten.sum.dim_IntList", {losses}, {{"dim", Ints{dim}}, {"keepdim", false}}));
   DTR_ASSIGN(losses, node.emit("aten.neg", {losses}));
-  if (reduction == 0) return Values{losses};
-  return one(
-      sum_of_all(node, losses, reduction == kMean ? "aten.mean.dim" : "aten.sum.dim_IntList"));
+  return reduced(node, losses);
 }
 
 }  // namespace

@@ -40,6 +40,14 @@ Result<Values> scatter(NodeImport& node) {
   return put(node, values, kAccumulate);
 }
 
+template <bool kAccumulate>
+Result<Values> scatter_value(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double number, node.number("value"));
+  DTR_ASSIGN(const ValueId value, node.constant(node.type(x).dtype, {}, number, "value"));
+  return put(node, value, kAccumulate);
+}
+
 // With what is named added, where an index may name an element several times.
 template <bool kOfNumber>
 Result<Values> scatter_by(NodeImport& node) {
@@ -47,18 +55,7 @@ Result<Values> scatter_by(NodeImport& node) {
   if (reduce != "add")
     return node.unsupported(fmt::format("the reduction `{}`", reduce),
                             "gather the elements, compute with them, and scatter the results");
-  if (!kOfNumber) return scatter<true>(node);
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const double number, node.number("value"));
-  DTR_ASSIGN(const ValueId value, node.constant(node.type(x).dtype, {}, number, "value"));
-  return put(node, value, true);
-}
-
-Result<Values> scatter_value(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const double number, node.number("value"));
-  DTR_ASSIGN(const ValueId value, node.constant(node.type(x).dtype, {}, number, "value"));
-  return put(node, value, false);
+  return kOfNumber ? scatter_value<true>(node) : scatter<true>(node);
 }
 
 // Where a mask of the dimensions from `first` on is true, the value, which broadcasts to x.
@@ -282,7 +279,7 @@ std::vector<Operator> scatter_operators() {
       tensor_row("aten.scatter.reduce", "aten.index_put", scatter_by<false>),
       tensor_row("aten.scatter.value_reduce", "aten.index_put", scatter_by<true>),
       tensor_row("aten.scatter.src", "aten.index_put", scatter<false>),
-      tensor_row("aten.scatter.value", "aten.index_put", scatter_value),
+      tensor_row("aten.scatter.value", "aten.index_put", scatter_value<false>),
       tensor_row("aten.scatter_add.default", "aten.index_put", scatter<true>),
   };
 }
