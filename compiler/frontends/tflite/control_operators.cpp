@@ -138,13 +138,16 @@ bool calls_subgraph(BuiltinOperator code) {
   return std::ranges::find(kOperators, code, &OperatorDef::code) != std::end(kOperators);
 }
 
-// The subgraph, opened on first use.
-Result<Importer::Subgraph*> Importer::find_subgraph(int32_t index) {
+Result<ModelFile> Importer::open_subgraph(int32_t index) const {
   if (index <= 0 || static_cast<size_t>(index) >= file_->subgraphs)
     return invalid(fmt::format("it calls subgraph {}, the file has {}", index, file_->subgraphs));
+  return ModelFile::open(file_->bytes(), import_.module.file, static_cast<uint32_t>(index));
+}
+
+// The subgraph, opened on first use.
+Result<Importer::Subgraph*> Importer::find_subgraph(int32_t index) {
   if (const auto found = subgraphs_.find(index); found != subgraphs_.end()) return &found->second;
-  DTR_ASSIGN(ModelFile opened,
-             ModelFile::open(file_->bytes(), import_.module.file, static_cast<uint32_t>(index)));
+  DTR_ASSIGN(ModelFile opened, open_subgraph(index));
   Subgraph& made = subgraphs_.emplace(index, Subgraph{.file = std::move(opened)}).first->second;
   ModelFile* const caller = std::exchange(file_, &made.file);
   DTR_TRY(check_operators());
@@ -165,9 +168,7 @@ Result<Importer::Subgraph*> Importer::find_subgraph(int32_t index) {
 Result<void> Importer::bind_operand(TensorInfo& tensor, ValueId operand) const {
   const Type& given = type(operand);
   if (given.rank() > kMaxRank) return invalid("an operand has too many dimensions");
-  tensor.shape = given.shape;
-  if (given.rank() == 4)
-    for (size_t i = 0; i < 4; ++i) tensor.shape[i] = given.shape[logical_dim(i, 4)];
+  tensor.shape = file_shape(given.shape);
   if (!given.quantized() && given.dtype == DType::kFloat32 && !tensor.scales.empty()) {
     tensor.type = fb::TensorType::FLOAT32;
     tensor.scales.clear();

@@ -83,6 +83,13 @@ Ints logical_dims(size_t rank) {
   return dims;
 }
 
+Shape file_shape(const Shape& logical) {
+  Shape result;
+  for (size_t i = 0; i < logical.size(); ++i)
+    result.push_back(logical[logical_dim(i, logical.size())]);
+  return result;
+}
+
 Shape logical_shape(const Shape& shape) {
   Shape result;
   for (const int64_t dim : logical_dims(shape.size()))
@@ -215,12 +222,10 @@ Result<void> Importer::define(size_t index, ValueId result) {
   const Type& actual = rewriter_.graph().type(result);
   TensorInfo& tensor = file_->tensors[static_cast<size_t>(op_->outputs[index])];
   if (actual.shape != expected.shape && actual.dtype == expected.dtype &&
-      (std::ranges::find(tensor.signature, -1) != tensor.signature.end() ||
+      (tensor.has_open_extent() ||
        ((resized_ || !suffix_.empty()) && actual.rank() == expected.rank()))) {
     // What an open extent is follows from those of the inputs, or from the operands of a call.
-    tensor.shape = actual.shape;
-    if (actual.rank() == 4)
-      for (size_t i = 0; i < 4; ++i) tensor.shape[i] = actual.shape[logical_dim(i, 4)];
+    tensor.shape = file_shape(actual.shape);
     import_.values[static_cast<size_t>(op_->outputs[index])] = result;
     rewriter_.rename(result, tensor.name);
     return {};

@@ -184,6 +184,8 @@ class Importer {
     std::vector<ValueId> constants;  // by tensor
     bool open = false;               // a call of it is being built
   };
+  // Subgraph `index` of the file, which is not the first. Error: kTfliteInvalid.
+  Result<ModelFile> open_subgraph(int32_t index) const;
   Result<Subgraph*> find_subgraph(int32_t index);
   Result<void> bind_operand(TensorInfo& tensor, ValueId operand) const;
 
@@ -256,6 +258,8 @@ std::optional<DType> dtype_of(fb::TensorType type);
 size_t logical_dim(size_t dim, size_t rank);
 // Converts a shape of the file to logical order.
 Shape logical_shape(const Shape& shape);
+// The inverse: in the file's order of dimensions.
+Shape file_shape(const Shape& logical);
 // Elements of `bytes`, a contiguous array of `shape` with elements of `size` bytes; dimension i of
 // the result is dimension dims[i].
 std::vector<std::byte> permuted(std::span<const std::byte> bytes, const Shape& shape,

@@ -4,6 +4,7 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -53,6 +54,7 @@ struct TensorInfo {
   std::optional<Sparsity> sparsity = {};
 
   bool constant() const { return !data.empty(); }
+  bool has_open_extent() const { return std::ranges::find(signature, -1) != signature.end(); }
 };
 
 struct OperatorInfo {

@@ -39,7 +39,7 @@ Result<void> Importer::bind_open_extents() {
   };
   for (size_t i = 0; i < file_->inputs.size(); ++i) {
     TensorInfo& tensor = file_->tensors[static_cast<size_t>(file_->inputs[i])];
-    if (std::ranges::find(tensor.signature, -1) == tensor.signature.end()) continue;
+    if (!tensor.has_open_extent()) continue;
     std::optional<Shape> sampled;
     if (sizes_.sampled) {
       DTR_ASSIGN(const std::optional<Shape> array,

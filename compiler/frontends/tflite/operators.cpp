@@ -222,9 +222,7 @@ Result<ValueId> transpose_conv(Importer& importer) {
              importer.options<fb::TransposeConvOptions>(OptionsType::TransposeConvOptions));
   DTR_ASSIGN(const Ints extents, importer.integers(0));
   const Shape& out = importer.output().shape;
-  const bool open =
-      std::ranges::find(importer.output().signature, -1) != importer.output().signature.end();
-  if (extents != out && !open)
+  if (extents != out && !importer.output().has_open_extent())
     return importer.invalid(fmt::format("its output has shape {}, its first input says {}",
                                         to_string(out), to_string(extents)));
   return transposed_convolution(importer, {.x = 2,

@@ -102,11 +102,7 @@ Result<void> Importer::read_initial_values(const OperatorInfo& op) {
   op_ = &op;
   DTR_ASSIGN(const fb::CallOnceOptions* options,
              this->options<fb::CallOnceOptions>(OptionsType::CallOnceOptions));
-  const int32_t index = options->init_subgraph_index();
-  if (index <= 0 || static_cast<size_t>(index) >= file_->subgraphs)
-    return invalid(fmt::format("it calls subgraph {}, the file has {}", index, file_->subgraphs));
-  DTR_ASSIGN(const ModelFile once,
-             ModelFile::open(file_->bytes(), import_.module.file, static_cast<uint32_t>(index)));
+  DTR_ASSIGN(const ModelFile once, open_subgraph(options->init_subgraph_index()));
   const std::map<int32_t, std::string> handles = handles_of(once);
   for (const OperatorInfo& each : once.operators) {
     if (each.code == BuiltinOperator::VAR_HANDLE) continue;
