@@ -21,10 +21,6 @@ std::string_view verdict_of(const AccuracyStep& step) {
   return kVerdicts[static_cast<size_t>(step.verdict)];
 }
 
-std::string decibels(double value) {
-  return value >= 99 ? "99 or more" : fmt::format("{:.1f}", value);
-}
-
 std::string step_json(const AccuracyStep& step) {
   std::vector<std::string> options;
   for (const std::string& word : step.options) options.push_back(json_quote(word));
@@ -37,6 +33,10 @@ std::string step_json(const AccuracyStep& step) {
 }
 
 }  // namespace
+
+std::string decibels_text(const AccuracyStep& step) {
+  return step.sqnr_db >= 99 ? "99 or more" : fmt::format("{:.1f}", step.sqnr_db);
+}
 
 std::string options_text(const AccuracyStep& step) {
   constexpr std::string_view kPlain = "-_./:";
@@ -79,7 +79,7 @@ std::string to_text(const AccuracySummary& summary) {
   double best = 0;
   const auto add = [&](const AccuracyStep& step, const std::string& gain,
                        std::string_view verdict) {
-    table.add({step.name, decibels(step.sqnr_db), gain,
+    table.add({step.name, decibels_text(step), gain,
                step.accuracy ? fmt::format("{:.4f}", *step.accuracy) : "",
                with_thousands(step.cycles), std::string(verdict), step.why});
   };

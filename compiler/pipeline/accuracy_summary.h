@@ -36,6 +36,8 @@ struct AccuracySummary {
   std::optional<Diagnostic> unlike;  // the labelled samples are unlike the calibration samples
 };
 
+// "35.2"; from 99 dB on nothing is told apart.
+std::string decibels_text(const AccuracyStep& step);
 // The options as a shell reads them, on one line.
 std::string options_text(const AccuracyStep& step);
 // On which samples programs were judged, a sentence.

@@ -23,7 +23,7 @@ bool names_operator(std::string_view name, std::string_view op) {
   return op == name || op.substr(0, op.find('.')) == name;
 }
 
-constexpr std::string_view kNodePrefix = "name:", kOperatorPrefix = "op:";
+constexpr std::string_view kOperatorPrefix = "op:";
 
 // What an option names: without a prefix a node or an operator.
 struct Selected {
@@ -158,7 +158,8 @@ std::string selector_of(const Module& module, const Graph& graph, const std::str
 
 Result<void> stop_at(Module& module, const std::string& name) {
   Graph& graph = module.forward();
-  const std::string_view node = Selected(name).as_operator ? name : Selected(name).name;
+  const Selected selected(name);
+  const std::string_view node = selected.as_operator ? name : selected.name;
   OpId last;
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);

@@ -4,11 +4,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/partitioner/placement.h"
 
 namespace dtr {
+
+// In front of a name that is a node's, whatever operators are called.
+inline constexpr std::string_view kNodePrefix = "name:";
 
 // True if the op is of that operator now or was in the model: "softmax" and "aten.softmax.int" name
 // the same one.

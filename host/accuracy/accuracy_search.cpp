@@ -10,6 +10,7 @@
 
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/pipeline/sample_warnings.h"
+#include "compiler/recipes/selection.h"
 #include "compiler/support/interruption.h"
 #include "compiler/support/thread_pool.h"
 #include "host/accuracy/check.h"
@@ -24,7 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Verdict = AccuracyStep::Verdict;
 
-constexpr double kLeastGain = 0.1;     // dB
 constexpr double kMostCycles = 1.02;   // of a step that is not asked for by a goal
 constexpr size_t kHeldOut = 4;         // every fourth
 constexpr size_t kMostJudged = 32;     // held-out samples that are run
@@ -453,10 +453,12 @@ class Search {
 
   static CompileSettings with_float(CompileSettings settings,
                                     const std::vector<std::string>& names) {
-    for (const std::string& name : names)
-      if (std::string node = "name:" + name;  // not all nodes of an operator of that name
-          std::ranges::find(settings.keep_float, node) == settings.keep_float.end())
+    for (const std::string& name : names) {
+      // The prefix: otherwise all nodes of an operator of that name.
+      std::string node = fmt::format("{}{}", kNodePrefix, name);
+      if (std::ranges::find(settings.keep_float, node) == settings.keep_float.end())
         settings.keep_float.push_back(std::move(node));
+    }
     return settings;
   }
 

@@ -24,6 +24,8 @@
 
 namespace dtr {
 
+inline constexpr double kLeastGain = 0.1;  // dB; what gains less is not better
+
 struct AccuracySearchOptions {
   // No goal, and operators become float until no other one removes error: for the frontier of error
   // and cycles. The last compilation is left out.

@@ -13,9 +13,6 @@
 namespace dtr {
 namespace {
 
-// Differences below this are not worth a point.
-constexpr double kLeastGain = 0.1;  // dB
-
 tl::unexpected<Diagnostic> no_samples(const CompileOptions& options, std::string reason) {
   return fail(DiagnosticId::kAccuracyOptions, std::move(reason),
               "give samples of real inputs with --calibrate DATA.npz", {.file = options.model});
@@ -41,10 +38,6 @@ double milliseconds(const AccuracyFrontier& frontier, uint64_t cycles) {
   return static_cast<double>(cycles) * 1e3 / frontier.clock_hz;
 }
 
-std::string decibels(const AccuracyStep& step) {
-  return step.sqnr_db >= 99 ? "99 or more" : fmt::format("{:.1f}", step.sqnr_db);
-}
-
 std::string given_options(const AccuracyStep& step) {
   return step.options.empty() ? "the default" : options_text(step);
 }
@@ -60,9 +53,9 @@ FrontierPlot plot_of(const AccuracyFrontier& frontier) {
     plot.points.push_back(
         {.x = point.sqnr_db,
          .cycles = point.cycles,
-         .x_text = decibels(point),
-         .text = fmt::format("{} dB, {} cycles: {}", decibels(point), with_thousands(point.cycles),
-                             given_options(point))});
+         .x_text = decibels_text(point),
+         .text = fmt::format("{} dB, {} cycles: {}", decibels_text(point),
+                             with_thousands(point.cycles), given_options(point))});
   return plot;
 }
 
@@ -110,7 +103,7 @@ std::string to_text(const AccuracyFrontier& frontier) {
   const uint64_t least = frontier.points.front().cycles, most = frontier.points.back().cycles;
   for (const AccuracyStep& point : frontier.points) {
     const double over = static_cast<double>(point.cycles) / static_cast<double>(least) - 1;
-    table.add({decibels(point), point.accuracy ? fmt::format("{:.4f}", *point.accuracy) : "",
+    table.add({decibels_text(point), point.accuracy ? fmt::format("{:.4f}", *point.accuracy) : "",
                with_thousands(point.cycles),
                fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
                fmt::format("{:>+7.1f} % {}", 100 * over, cycles_bar(point.cycles, least, most)),
@@ -160,7 +153,7 @@ std::string to_html(const AccuracyFrontier& frontier) {
       .rows = {}};
   for (const AccuracyStep& point : frontier.points)
     page.rows.push_back(
-        {decibels(point), point.accuracy ? fmt::format("{:.4f}", *point.accuracy) : "",
+        {decibels_text(point), point.accuracy ? fmt::format("{:.4f}", *point.accuracy) : "",
          with_thousands(point.cycles), fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
          given_options(point)});
   return to_html(page, plot_of(frontier));

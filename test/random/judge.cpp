@@ -62,8 +62,9 @@ void wish(const Module& module, uint64_t seed, CompileSettings& settings) {
   for (const OpId op : graph.ops()) {
     const std::string& name = graph.value(graph.op(op).results[0]).name;
     const uint64_t drawn = draw(name, seed) % 6;
-    if (drawn == 0) settings.keep_off.push_back("name:" + name);
-    if (drawn == 1 && !npu->refuse(graph, op)) settings.force_on.push_back("name:" + name);
+    if (drawn == 0) settings.keep_off.push_back(fmt::format("{}{}", kNodePrefix, name));
+    if (drawn == 1 && !npu->refuse(graph, op))
+      settings.force_on.push_back(fmt::format("{}{}", kNodePrefix, name));
   }
 }
 
