@@ -5,10 +5,9 @@ refused_*.tflite, files that are refused.
 
     make_control.py            needs what make_vectors.py needs
 """
-import flatbuffers
 import numpy as np
 
-from make_vectors import B, HERE, SAME, evaluate, schema
+from make_vectors import B, HERE, SAME, schema
 from operator_cases import F, I, Q, T, Cases, options
 
 COUNT = 6
@@ -72,25 +71,6 @@ class Control(Cases):
     def total(self, x):
         axes = self.ints(range(len(self.shape(x))))
         return self.op(B.SUM, [x, axes], [], None, options("Reducer", keepDims=False), F)
-
-    def write_to(self, path, evaluated=True):
-        graph = schema.SubGraphT()
-        graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
-        graph.outputs = [t for o in self.operators for t in o.outputs]
-        graph.name = "main"
-        model = schema.ModelT()
-        model.version, model.buffers, model.description = 3, self.buffers, self.name
-        model.subgraphs = [graph, *self.subgraphs]
-        model.operatorCodes = []
-        for code in self.codes:
-            c = schema.OperatorCodeT()
-            c.builtinCode, c.deprecatedBuiltinCode, c.version = code, min(code, 127), 1
-            model.operatorCodes.append(c)
-        builder = flatbuffers.Builder(1 << 16)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        path.write_bytes(bytes(builder.Output()))
-        if evaluated:
-            evaluate(path, self.data)
 
 
 def arithmetic(code, number, shape, count=1, dtype=F, q=None):
@@ -224,7 +204,7 @@ def main():
 
     gain = m.constant(np.linspace(0.5, 1.5, 5), None, F)
     m.composite("odml.rms_norm", [x, gain], [((2, 5), None, F)], m.subgraph(norm))
-    m.write_to(HERE / "control.tflite")
+    m.write_to(HERE / "control.tflite", subgraphs=m.subgraphs)
 
     refused(
         "steps", lambda m, x, i: (m.subgraph(below(6, [x])), m.subgraph(step((2, 5), layer)), i)
@@ -257,7 +237,7 @@ def refused(name, parts):
     condition, body, counter = parts(m, ((2, 5), None, F), i)
     counter = m.constant(0, None, I) if counter is None else counter
     m.loop([counter, x], [((), None, I), ((2, 5), None, F)], condition, body)
-    m.write_to(HERE / f"{m.name}.tflite", evaluated=False)
+    m.write_to(HERE / f"{m.name}.tflite", subgraphs=m.subgraphs, evaluated=False)
 
 
 if __name__ == "__main__":

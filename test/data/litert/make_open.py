@@ -4,38 +4,15 @@ its shapes), and what LiteRT's reference kernels compute for it when the input i
 
     make_open.py            needs what make_vectors.py needs
 """
-import flatbuffers
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from make_vectors import B, HERE, RELU, SAME, schema
+from make_vectors import B, HERE, RELU, SAME
 from operator_cases import F, Cases, options
 
 
-class Open(Cases):
-    def write_to(self, path):
-        graph = schema.SubGraphT()
-        graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
-        graph.outputs, graph.name = [self.operators[-1].outputs[0]], "main"
-        model = schema.ModelT()
-        model.version, model.subgraphs, model.buffers, model.description = (
-            3,
-            [graph],
-            self.buffers,
-            self.name,
-        )
-        model.operatorCodes = []
-        for code in self.codes:
-            c = schema.OperatorCodeT()
-            c.builtinCode, c.deprecatedBuiltinCode, c.version = code, min(code, 127), 1
-            model.operatorCodes.append(c)
-        builder = flatbuffers.Builder(1 << 16)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        path.write_bytes(bytes(builder.Output()))
-
-
 def main():
-    m = Open("open", 37)
+    m = Cases("open", 37)
     m.tensors, m.operators, m.inputs, m.codes = [], [], [], []
     x = m.input(np.zeros((1, 1, 4, 4, 3)), None, F)
     m.tensors[x].name, m.tensors[x].shapeSignature = "image", [-1, -1, -1, 3]
@@ -58,7 +35,7 @@ def main():
     y = op(B.FULLY_CONNECTED, [y, weight, -1], [1, 4], [-1, 4], options("FullyConnected"))
     op(B.SOFTMAX, [y], [1, 4], [-1, 4], options("Softmax", beta=1.0))
     path = HERE / "open.tflite"
-    m.write_to(path)
+    m.write_to(path, outputs=list(m.operators[-1].outputs), evaluated=False)
 
     arrays = {}
     for name, shape in (("same", (1, 4, 4, 3)), ("other", (3, 9, 7, 3))):

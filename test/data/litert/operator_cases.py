@@ -50,15 +50,17 @@ class Cases(Model):
         more = [self.tensor(s, q, d) for s, q, d in results[1:]]
         self.operators[-1].outputs = list(self.operators[-1].outputs) + more
 
-    def write_to(self, path):
+    def write_to(self, path, outputs=None, subgraphs=(), evaluated=True):
+        """Writes the model, and what LiteRT computes for its data if it is `evaluated`. outputs:
+        those of all operators, if not given. subgraphs: those that operators call."""
         graph = schema.SubGraphT()
         graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
-        graph.outputs = [t for o in self.operators for t in o.outputs]
+        graph.outputs = outputs or [t for o in self.operators for t in o.outputs]
         graph.name = "main"
         model = schema.ModelT()
         model.version, model.subgraphs, model.buffers, model.description = (
             3,
-            [graph],
+            [graph, *subgraphs],
             self.buffers,
             self.name,
         )
@@ -71,7 +73,8 @@ class Cases(Model):
         builder = flatbuffers.Builder(1 << 16)
         builder.Finish(model.Pack(builder), b"TFL3")
         path.write_bytes(bytes(builder.Output()))
-        evaluate(path, self.data)
+        if evaluated:
+            evaluate(path, self.data)
 
 
 def options(name, **values):
