@@ -175,10 +175,9 @@ class Search {
     DTR_ASSIGN(labelled_->samples, Samples::bind(all.as_read, arrays, options_.data));
     const auto labels = std::ranges::find(arrays, options_.labels, &NamedTensor::name);
     if (labels == arrays.end())
-      return fail(DiagnosticId::kDataMissingArray,
-                  fmt::format("there is no array `{}` of class numbers", options_.labels),
-                  "name the array of class numbers with --labels, or leave --data away",
-                  {.file = options_.data});
+      return tl::unexpected(
+          no_labels(options_.labels, options_.arrays, options_.data,
+                    "name the array of class numbers with --labels, or leave --data away"));
     DTR_ASSIGN(labelled_->labels, class_numbers(labels->tensor, labelled_->samples.size(), place));
     DTR_TRY(run_float(all, *labelled_));
     const auto classes = static_cast<size_t>(all.as_read.type(all.as_read.outputs()[0]).elements());

@@ -28,6 +28,23 @@ Result<std::vector<int64_t>> class_numbers(const Tensor& labels, size_t samples,
   return numbers;
 }
 
+Diagnostic no_labels(const std::string& labels, std::span<const NamedTensor> arrays,
+                     const std::string& file, std::string fix) {
+  std::vector<std::string> names;
+  for (const NamedTensor& array : arrays) names.push_back(array.name);
+  if (arrays.empty())
+    // Only names are wanted, so that no array is read; the file was read before.
+    (void)read_tensors(file, [&](std::string_view array) {
+      names.emplace_back(array);
+      return false;
+    });
+  return Diagnostic{.id = DiagnosticId::kDataMissingArray,
+                    .reason = fmt::format("there is no array `{}` of class numbers; there are `{}`",
+                                          labels, fmt::join(names, "`, `")),
+                    .fix = std::move(fix),
+                    .place = {.file = file}};
+}
+
 Result<void> check_labels(const std::vector<int64_t>& labels, size_t classes, const Place& place) {
   const auto is_class = [&](int64_t label) {
     return label >= 0 && static_cast<uint64_t>(label) < classes;

@@ -34,9 +34,8 @@ Result<std::vector<int64_t>> read_labels(std::span<const NamedTensor> arrays, si
   if (const Tensor* array = find_array(arrays, options.labels))
     return class_numbers(*array, samples, {.file = options.data.path, .node = options.labels});
   if (options.labels == "label") return std::vector<int64_t>();
-  return fail(DiagnosticId::kDataMissingArray,
-              fmt::format("there is no array `{}`", options.labels),
-              "name the array of class numbers with --labels", {.file = options.data.path});
+  return tl::unexpected(no_labels(options.labels, options.data.arrays, options.data.path,
+                                  "name the array of class numbers with --labels"));
 }
 
 // What one sample adds to the score, and what its run costs. A result of a task: without padding,
