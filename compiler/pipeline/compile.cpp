@@ -154,6 +154,7 @@ class Compiler {
       c_.source_hash = content_hash(file.bytes());
       DTR_ASSIGN(c_.module, read_model(std::move(file), c_.kind, path, open_sizes));
     }
+    weights_ = hash_of_weights(c_.module.constants);
     return {};
   }
 
@@ -256,6 +257,12 @@ class Compiler {
   Result<void> find_ranges() {
     if (const auto* file = std::get_if<CalibrationFile>(&settings_.ranges)) {
       DTR_ASSIGN(c_.calibration, load_calibration(file->path));
+      if (c_.calibration->weights != 0 && c_.calibration->weights != weights_)
+        return fail(DiagnosticId::kCalibrationMismatch,
+                    fmt::format("the ranges were observed on a model with other weights than {}",
+                                c_.module.file),
+                    "calibrate this model, with --calibrate and --save-calibration",
+                    {.file = file->path});
     } else if (const auto* given = std::get_if<const CalibrationResult*>(&settings_.ranges)) {
       c_.calibration = **given;
     } else if (!quantizes_) {
@@ -271,6 +278,7 @@ class Compiler {
                  calibrate(c_.module, graph(), annotation_, *executor, *c_.samples(),
                            {.threads = settings_.threads, .progress = settings_.progress}));
       c_.calibration->on_noise = c_.samples_are_noise;
+      c_.calibration->weights = weights_;
     }
     return {};
   }
@@ -422,6 +430,7 @@ class Compiler {
   Annotation annotation_;
   std::vector<OpId> asked_float_;
   bool quantizes_ = false;  // the recipe has patterns
+  uint64_t weights_ = 0;    // as read: passes may fold them differently on other machines
 };
 
 // clang-format off

@@ -206,6 +206,14 @@ class Calibrator {
 
 }  // namespace
 
+uint64_t hash_of_weights(const ConstantPool& constants) {
+  std::vector<uint64_t> hashes;
+  for (uint32_t i = 0; i < constants.size(); ++i)
+    if (constants.dtype(ConstantId{i}) == DType::kFloat32)
+      hashes.push_back(constants.hash(ConstantId{i}));
+  return content_hash(std::as_bytes(std::span(hashes)));
+}
+
 Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
                                     const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options) {

@@ -16,12 +16,17 @@ namespace dtr {
 struct CalibrationResult {
   size_t samples = 0;
   bool on_noise = false;  // samples were random numbers: the ranges fit no real input
+  // Hash of the float constants of the model that was run (hash_of_weights); 0: not known.
+  uint64_t weights = 0;
   // By the value's name in the float graph: values that the annotation observes, and operands of
   // convolutions and linear layers.
   std::map<std::string, ValueStatistics, std::less<>> values;
   std::map<std::string, ChannelStatistics, std::less<>> channels;
   bool operator==(const CalibrationResult&) const = default;
 };
+
+// Of all constants of dtype float32, in the order in which they were read.
+uint64_t hash_of_weights(const ConstantPool& constants);
 
 struct CalibrationOptions {
   unsigned threads =
@@ -40,11 +45,10 @@ Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
                                     const Samples& samples, const CalibrationOptions& options = {});
 
 // One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "on_noise":
-// true, "values": {name: {"min", "max", "zeros", "count", "exponent", "first_bin", "bins"}},
-// "channels": {name:
-// {"axis", "min", "max", "mean"}}}. A value without a histogram lacks the last three members; a
-// value with few distinct elements has only {"elements": [ascending], "counts": […]}. Saved numbers
-// load as the same bits.
+// true, "weights": "16 hexadecimal digits", "values": {name: {"min", "max", "zeros", "count",
+// "exponent", "first_bin", "bins"}}, "channels": {name: {"axis", "min", "max", "mean"}}}. A value
+// without a histogram lacks the last three members; a value with few distinct elements has only
+// {"elements": [ascending], "counts": […]}. Saved numbers load as the same bits.
 std::string to_json(const CalibrationResult& calibration);
 // Error: kFileNotWritable.
 Result<void> save_calibration(const std::string& path, const CalibrationResult& calibration);

@@ -1,6 +1,7 @@
 // Writes and reads calibration results as JSON, so that a slow data set is observed only once.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -99,14 +100,25 @@ std::optional<ChannelStatistics> read_channels(const nlohmann::json& entry) {
   return channels;
 }
 
+std::optional<uint64_t> read_hash(std::string_view digits) {
+  uint64_t number = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  if (digits.size() != 16 || error != std::errc() || end != digits.data() + digits.size())
+    return std::nullopt;
+  return number;
+}
+
 }  // namespace
 
 std::string to_json(const CalibrationResult& calibration) {
   fmt::memory_buffer out;
   const auto at = std::back_inserter(out);
-  fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {},{} "values": {{)", kFormat,
-                 kVersion, calibration.samples,
-                 calibration.on_noise ? R"( "on_noise": true,)" : "");
+  fmt::format_to(at, R"({{"format": "{}", "version": {}, "samples": {},{})", kFormat, kVersion,
+                 calibration.samples, calibration.on_noise ? R"( "on_noise": true,)" : "");
+  if (calibration.weights != 0)
+    fmt::format_to(at, R"( "weights": "{:016x}",)", calibration.weights);
+  fmt::format_to(at, R"( "values": {{)");
   const char* separator = "\n";
   for (const auto& [name, statistics] : calibration.values) {
     if (const auto& distinct = statistics.distinct()) {
@@ -171,6 +183,12 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
   if (const auto noise = document.find("on_noise"); noise != document.end()) {
     if (!noise->is_boolean()) return invalid("`on_noise` is neither true nor false");
     result.on_noise = noise->get<bool>();
+  }
+  if (const auto weights = document.find("weights"); weights != document.end()) {
+    const auto number = weights->is_string() ? read_hash(weights->get_ref<const std::string&>())
+                                             : std::optional<uint64_t>();
+    if (!number) return invalid("`weights` are not 16 hexadecimal digits");
+    result.weights = *number;
   }
   for (const auto& [name, entry] : values->items()) {
     std::optional<ValueStatistics> statistics = read_statistics(entry);
