@@ -120,6 +120,8 @@ class LoweredPartition {
   // as they are on error. A delegate that has no choice does nothing. Errors: kMemoryExceeded, with
   // the operator that needs more; kWorkExceeded (neutron).
   virtual Result<void> plan_within(const Module&, uint64_t) { return {}; }
+  // Frees what only the functions above need; they are not called any more.
+  virtual void release() {}
   // Cycles of the partition as it is planned, to compare plans of one partition; 0: unknown.
   virtual uint64_t planned_cycles() const { return 0; }
 };

@@ -1,6 +1,7 @@
 #include "compiler/pipeline/compile.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -377,8 +378,21 @@ class Compiler {
 
   Result<void> encode() { return encode_payloads(c_.emitted.plan); }
 
+  // Weights are most of the memory that a large model takes: packed, they are in the payloads now.
+  Result<void> release_partitions() {
+    for (const std::unique_ptr<LoweredPartition>& partition : c_.emitted.partitions)
+      if (partition != nullptr) partition->release();
+#ifdef __GLIBC__
+    malloc_trim(0);  // which otherwise keeps what was freed between other blocks
+#endif
+    return {};
+  }
+
   Result<void> write() {
     DTR_ASSIGN(c_.written, serialize(c_.memory));
+    for (PlanCall& call : c_.emitted.plan.calls)
+      if (auto* delegate = std::get_if<DelegateCallPlan>(&call))
+        delegate->payload = std::vector<std::byte>();  // it is in the file, and as large
     c_.values.clear();
     for (const auto& [value, call, tensor] : c_.emitted.results)
       c_.values.push_back({value, call, c_.written.value_of_tensor.at(tensor.index)});
@@ -473,9 +487,14 @@ constexpr Step kLowering[] = {
     {"lower",            &C::lower},                 // Partitions: a schedule or a kernel call.
     {"manifest",         &C::fill_manifest},         // Names machine, options and model (hash).
 };
-constexpr Step kWriting[] = {
+constexpr Step kEncoding[] = {
     {"plan memory",      &C::plan_arena},            // After lowering: delegates choose schedules.
     {"encode",           &C::encode},                // After planning: microcode holds addresses.
+};
+constexpr Step kReleasing[] = {
+    {"release",          &C::release_partitions},    // Where no other plan follows.
+};
+constexpr Step kWriting[] = {
     {"write",            &C::write},                 // After encoding: payloads are segments.
     {"check size",       &C::check_fits_sram},       // After writing: in SRAM the file counts too.
 };
@@ -532,6 +551,8 @@ Result<Compilation> compile_model(ModelSource source, const CompileSettings& set
   DTR_TRY(quantize(compiler));
   DTR_TRY(compiler.run(kPlacing));
   DTR_TRY(compiler.run(kLowering));
+  DTR_TRY(compiler.run(kEncoding));
+  DTR_TRY(compiler.run(kReleasing));
   DTR_TRY(compiler.run(kWriting));
   return compiler.take();
 }
@@ -547,6 +568,7 @@ Result<void> compile_within_budgets(ModelSource source, const CompileSettings& s
     DTR_ASSIGN(const std::optional<SramBudget> budget, next(made));
     if (!budget) return {};
     compiler.set_budget(*budget);
+    DTR_TRY(compiler.run(kEncoding));
     DTR_TRY(compiler.run(kWriting));
     made = &compiler.made();
   }

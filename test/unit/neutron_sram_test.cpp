@@ -241,8 +241,9 @@ TEST(NeutronBlocks, ArriveInPartsThatFit) {
 TEST(NeutronBlocks, OfAChainStayUntilItsLastStripe) {
   npu::Binary add = npu::dense_binary(npu::BinaryKind::kAdd, 8000);
   const auto call = [&](uint32_t constants, uint32_t block_of) {
-    return neutron::Call{
-        .kernel = add, .constants = std::vector<std::byte>(constants), .block_of = block_of};
+    return neutron::Call{.kernel = add,
+                         .constants = neutron::ConstantBlock(std::vector<std::byte>(constants)),
+                         .block_of = block_of};
   };
   const std::vector<neutron::Call> calls{call(1000, neutron::kNoCall), call(500, neutron::kNoCall),
                                          call(0, 0), call(0, 1)};

@@ -288,7 +288,7 @@ TEST(NeutronSupport, CostIsThatOfTheCall) {
 
 neutron::Call call_of(uint32_t constants, uint32_t elements) {
   return {.kernel = npu::dense_binary(npu::BinaryKind::kAdd, elements),
-          .constants = std::vector<std::byte>(constants)};
+          .constants = neutron::ConstantBlock(std::vector<std::byte>(constants))};
 }
 
 TEST(NeutronSchedule, CopiesRunBesideCallsAsLateAsTheyMay) {
@@ -466,6 +466,33 @@ TEST(NeutronWork, IsRefusedWhereNoRuntimeLoadsIt) {
     EXPECT_TRUE(refused.error().reason.ends_with("; a runtime loads at most 1,073,741,824"))
         << refused.error().reason;
   }
+}
+
+// ---- constants
+
+// Copies of a call share its constants, and so do equal calls of other graphs.
+TEST(NeutronConstants, AreKeptOnce) {
+  const auto graph = [](int first, int second) {
+    neutron::LoweredGraph made;
+    for (const int value : {first, second})
+      made.calls.push_back(
+          {.kernel = npu::dense_binary(npu::BinaryKind::kAdd, 16),
+           .constants = neutron::ConstantBlock(std::vector(64, static_cast<std::byte>(value)))});
+    return made;
+  };
+  std::vector<neutron::LoweredGraph> graphs{graph(1, 2), graph(2, 3)};
+  neutron::share_equal_constants(graphs);
+  const auto block = [&](size_t of, size_t call) {
+    return graphs[of].calls[call].constants.bytes();
+  };
+  EXPECT_EQ(block(0, 1).data(), block(1, 0).data());
+  EXPECT_NE(block(0, 0).data(), block(1, 1).data());
+  EXPECT_EQ(block(1, 1)[63], std::byte{3});
+  neutron::LoweredGraph copy = graphs[0];
+  EXPECT_EQ(copy.calls[0].constants.bytes().data(), block(0, 0).data());
+  copy.calls[0].constants.release();
+  EXPECT_EQ(copy.calls[0].constants.size(), 64u);
+  EXPECT_EQ(block(0, 0)[0], std::byte{1});
 }
 
 // ---- payload

@@ -1,5 +1,10 @@
 #include "compiler/backends/neutron/call.h"
 
+#include <algorithm>
+#include <unordered_map>
+
+#include "compiler/ir/constant_pool.h"
+
 namespace dtr::neutron {
 
 std::string_view name(const Kernel& kernel) {
@@ -21,6 +26,24 @@ std::string_view text(npu::Limit limit) {
       return "start";
   }
   DTR_CHECK(false);
+}
+
+void share_equal_constants(std::span<LoweredGraph> graphs) {
+  std::unordered_multimap<uint64_t, const ConstantBlock*> known;
+  for (LoweredGraph& graph : graphs)
+    for (Call& call : graph.calls) {
+      if (call.constants.empty()) continue;
+      const std::span<const std::byte> bytes = call.constants.bytes();
+      const uint64_t hash = content_hash(bytes);
+      const auto [first, last] = known.equal_range(hash);
+      const auto same = std::find_if(first, last, [&](const auto& entry) {
+        return std::ranges::equal(entry.second->bytes(), bytes);
+      });
+      if (same == last)
+        known.emplace(hash, &call.constants);
+      else
+        call.constants = *same->second;
+    }
 }
 
 }  // namespace dtr::neutron

@@ -2,10 +2,14 @@
 // memory is planned.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -40,10 +44,32 @@ struct Storage {
   std::string name;
 };
 
+// Constants of a call, which all copies of the call share: plans and variants of a partition are
+// many, its weights are most of what it takes.
+class ConstantBlock {
+ public:
+  ConstantBlock() = default;
+  explicit ConstantBlock(std::vector<std::byte> bytes)
+      : size_(bytes.size()),
+        bytes_(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::span<const std::byte> bytes() const {
+    return bytes_ == nullptr ? std::span<const std::byte>() : std::span(*bytes_);
+  }
+  // Frees the bytes, if no other copy has them; the size stays.
+  void release() { bytes_.reset(); }
+
+ private:
+  size_t size_ = 0;
+  std::shared_ptr<const std::vector<std::byte>> bytes_;
+};
+
 // One kernel call of the partition, with its own constants.
 struct Call {
   Kernel kernel;
-  std::vector<std::byte>
+  ConstantBlock
       constants;  // parameters, weights, table, constant operands: one block in flash, one copy
   Origin origin;
   int64_t macs = 0;
@@ -69,6 +95,9 @@ struct LoweredGraph {
   std::vector<Call> calls;
   std::vector<std::optional<Location>> values;  // by value slot of the graph
 };
+
+// Lets calls of all graphs that have equal constants share one block.
+void share_equal_constants(std::span<LoweredGraph> graphs);
 
 enum class Access : uint8_t { kRead, kWrite };
 

@@ -80,6 +80,7 @@ class NeutronBackend final : public DelegateBackend {
     if (!machine_.options.nxp_like()) variants.push_back(calls_of(module, graph, true));
     if (variants.empty() || has_concatenation(graph))
       variants.push_back(calls_of(module, graph, false));
+    share_equal_constants(variants);
     DTR_ASSIGN(Plan plan, plan_unlimited(machine_, module, variants));
     NeutronPartition partition(machine_, std::move(graph), std::move(variants), std::move(plan));
     DTR_TRY(partition.check_work(module));

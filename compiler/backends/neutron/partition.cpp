@@ -23,6 +23,11 @@ Result<void> NeutronPartition::plan_within(const Module& module, uint64_t sram_b
   return check_work(module);
 }
 
+void NeutronPartition::release() {
+  variants_.clear();
+  for (Call& call : calls_) call.constants.release();
+}
+
 void NeutronPartition::take(Plan plan) {
   memory_ = std::move(plan.memory);
   schedule_ = std::move(plan.schedule);
@@ -210,7 +215,7 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
         ticket[command.call] = ++last_ticket;
         writer.add_command(
             npu::Copy{.destination = {npu::kScratch, offsets[staging_of_[command.call]]},
-                      .source = writer.add_constants(call.constants),
+                      .source = writer.add_constants(call.constants.bytes()),
                       .bytes = static_cast<uint32_t>(call.constants.size()),
                       .ticket = last_ticket});
         break;
@@ -221,7 +226,7 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
         Kernel kernel = call.kernel;
         const uint32_t source = block_of(call, command.call);
         if (!calls_[source].constants.empty())
-          block = in_sram ? writer.add_constants(calls_[source].constants)
+          block = in_sram ? writer.add_constants(calls_[source].constants.bytes())
                           : npu::Address{npu::kScratch, offsets[staging_of_[source]]};
         visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address); });
         std::visit([&](const auto& placed) { writer.add_command(placed); }, kernel);

@@ -14,6 +14,7 @@ class NeutronPartition final : public LoweredPartition {
 
   // Errors: those of neutron::plan_within and of check_work.
   Result<void> plan_within(const Module& module, uint64_t sram_bytes) override;
+  void release() override;
   uint64_t planned_cycles() const override { return timeline().total; }
 
   Result<std::vector<std::byte>> encode(std::span<const uint32_t> offsets,

@@ -1,5 +1,6 @@
 #include "compiler/backends/neutron/encode/payload.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -13,13 +14,10 @@ static_assert(std::endian::native == std::endian::little, "commands are copied f
 npu::Address PayloadWriter::add_constants(std::span<const std::byte> bytes) {
   const uint64_t hash = content_hash(bytes);
   for (auto [at, end] = by_hash_.equal_range(hash); at != end; ++at)
-    if (at->second.bytes == bytes.size() &&
-        std::memcmp(constants_.data() + at->second.offset, bytes.data(), bytes.size()) == 0)
-      return {npu::kConstants, at->second.offset};
-  constants_.resize((constants_.size() + npu::kAlignment - 1) / npu::kAlignment * npu::kAlignment);
-  const auto offset = static_cast<uint32_t>(constants_.size());
-  constants_.insert(constants_.end(), bytes.begin(), bytes.end());
-  by_hash_.emplace(hash, Block{offset, static_cast<uint32_t>(bytes.size())});
+    if (std::ranges::equal(at->second.bytes, bytes)) return {npu::kConstants, at->second.offset};
+  const uint32_t offset = npu::round_up(constants_bytes_, npu::kAlignment);
+  constants_bytes_ = offset + static_cast<uint32_t>(bytes.size());
+  by_hash_.emplace(hash, Block{offset, bytes});
   return {npu::kConstants, offset};
 }
 
@@ -39,11 +37,11 @@ std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t
   header.command_count = commands_;
   header.operand_count = static_cast<uint32_t>(operands_.size());
   header.constants_offset = static_cast<uint32_t>(constants_offset);
-  header.constants_bytes = static_cast<uint32_t>(constants_.size());
+  header.constants_bytes = constants_bytes_;
   header.scratch_bytes = scratch_bytes;
   header.flags = flags;
 
-  std::vector<std::byte> payload(constants_offset + constants_.size());
+  std::vector<std::byte> payload(constants_offset + constants_bytes_);
   std::byte* at = payload.data() + sizeof header;
   const auto append = [&](const void* from, size_t bytes) {
     if (bytes != 0) std::memcpy(at, from, bytes);
@@ -51,8 +49,9 @@ std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t
   };
   append(operands_.data(), operands_.size() * sizeof(npu::Operand));
   append(words_.data(), words_.size() * sizeof(uint32_t));
-  at = payload.data() + constants_offset;
-  append(constants_.data(), constants_.size());
+  for (const auto& [hash, block] : by_hash_)
+    std::ranges::copy(block.bytes, payload.begin() + static_cast<ptrdiff_t>(constants_offset) +
+                                       static_cast<ptrdiff_t>(block.offset));
   std::memcpy(payload.data(), &header, sizeof header);
   header.crc32 = crc32_with_hole(payload, offsetof(npu::Header, crc32));
   std::memcpy(payload.data() + offsetof(npu::Header, crc32), &header.crc32, sizeof header.crc32);

@@ -16,6 +16,7 @@ class PayloadWriter {
  public:
   void add_operand(npu::OperandKind kind, uint32_t bytes) { operands_.push_back({kind, bytes}); }
   // Adds a block to the section of constants and returns its address; equal blocks are stored once.
+  // `bytes` must not change before `finish`, which copies them.
   npu::Address add_constants(std::span<const std::byte> bytes);
   template <class Command>
   void add_command(const Command& command) {
@@ -36,11 +37,12 @@ class PayloadWriter {
   std::vector<npu::Operand> operands_;
   std::vector<uint32_t> words_;
   uint32_t commands_ = 0;
-  std::vector<std::byte> constants_;
   struct Block {
-    uint32_t offset, bytes;
+    uint32_t offset;
+    std::span<const std::byte> bytes;
   };
   std::unordered_multimap<uint64_t, Block> by_hash_;
+  uint32_t constants_bytes_ = 0;
 };
 
 }  // namespace dtr::neutron

@@ -86,8 +86,9 @@ Placed Builder::placed(ValueId value) {
 }
 
 npu::Address Builder::constant(std::span<const std::byte> bytes) {
-  block_.resize(npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment));
-  const auto offset = static_cast<uint32_t>(block_.size());
+  const auto offset = npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment);
+  block_.reserve(npu::round_up(offset + static_cast<uint32_t>(bytes.size()), npu::kAlignment));
+  block_.resize(offset);
   block_.insert(block_.end(), bytes.begin(), bytes.end());
   return {kOwnConstants, offset};
 }
@@ -183,7 +184,8 @@ npu::Address Builder::temporary(uint32_t bytes, std::string name) {
 
 void Builder::emit(Kernel kernel, Origin origin, int64_t macs) {
   block_.resize(npu::round_up(static_cast<uint32_t>(block_.size()), npu::kAlignment));
-  built_.calls.push_back({kernel, std::exchange(block_, {}), std::move(origin), macs});
+  built_.calls.push_back(
+      {kernel, ConstantBlock(std::exchange(block_, {})), std::move(origin), macs});
 }
 
 void Builder::copy(npu::Address from, const StridedLayout& from_layout, npu::Address to,

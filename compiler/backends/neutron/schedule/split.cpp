@@ -63,24 +63,25 @@ Call slice(const Call& call, uint32_t part, uint32_t parts, const npu::Target& t
   const uint32_t padded = (end_group - first_group) * target.pipelines;
 
   Call made{.kernel = call.kernel, .origin = call.origin};
+  std::vector<std::byte> block;
   const auto append = [&](uint64_t offset, uint64_t bytes) {
-    const auto begin = call.constants.begin() + static_cast<ptrdiff_t>(offset);
-    made.constants.insert(made.constants.end(), begin, begin + static_cast<ptrdiff_t>(bytes));
+    const std::span<const std::byte> kept = call.constants.bytes().subspan(offset, bytes);
+    block.insert(block.end(), kept.begin(), kept.end());
   };
   const auto align = [&] {
-    made.constants.resize(
-        npu::round_up(static_cast<uint32_t>(made.constants.size()), npu::kAlignment));
+    block.resize(npu::round_up(static_cast<uint32_t>(block.size()), npu::kAlignment));
   };
   const uint32_t all = groups * target.pipelines;
   for (uint32_t array = 0; array < 3; ++array)
     append(whole.parameters.offset + 4ull * (array * all + first), 4ull * padded);
   align();
-  const auto weights_offset = static_cast<uint32_t>(made.constants.size());
+  const auto weights_offset = static_cast<uint32_t>(block.size());
   append(whole.weights.offset + first_group * whole.group_bytes,
          (end_group - first_group) * whole.group_bytes);
   align();
-  const auto table_offset = static_cast<uint32_t>(made.constants.size());
+  const auto table_offset = static_cast<uint32_t>(block.size());
   if ((whole.epilogue->flags & npu::kWithTable) != 0) append(whole.epilogue->table.offset, 256);
+  made.constants = ConstantBlock(std::move(block));
 
   const auto narrow = [&](auto& command) {
     const uint32_t sums =
