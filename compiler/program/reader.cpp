@@ -260,6 +260,15 @@ Result<PteFile> PteFile::parse(std::span<const std::byte> bytes, const std::stri
   return check(std::move(pte_file), copy, check_checksum);
 }
 
+Result<PteFile> PteFile::borrow(std::span<const std::byte> bytes, const std::string& file,
+                                bool check_checksum) {
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % pte::kFileAlignment != 0)
+    return parse(bytes, file, check_checksum);
+  PteFile pte_file;
+  pte_file.path_ = file;
+  return check(std::move(pte_file), bytes, check_checksum);
+}
+
 Result<PteFile> PteFile::check(PteFile pte_file, std::span<const std::byte> bytes,
                                bool check_checksum) {
   if (const pte::Status status = pte::VerifiedFile::open(

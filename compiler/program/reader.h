@@ -45,6 +45,10 @@ class PteFile {
   // The same from memory (copied, so that it is aligned); `file` names it in messages.
   static Result<PteFile> parse(std::span<const std::byte> bytes, const std::string& file,
                                bool check_checksum = true);
+  // The same without a copy if `bytes` are aligned to pte::kFileAlignment. They must not change as
+  // long as this lives.
+  static Result<PteFile> borrow(std::span<const std::byte> bytes, const std::string& file,
+                                bool check_checksum = true);
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }

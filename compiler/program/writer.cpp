@@ -55,7 +55,8 @@ class ProgramWriter {
     for (const PlanCall& call : plan_.calls)
       std::visit([&](const auto& planned) { add_call(planned); }, call);
     for (const TensorRef output : plan_.outputs) outputs_.push_back(tensor_value(output));
-    if (initial_offsets_.size() > 1) state_segment_ = add_segment(std::move(initial_states_));
+    if (initial_offsets_.size() > 1)
+      state_segment_ = add_segment({.own = std::move(initial_states_)});
     add_named_data();
 
     SerializedPte result;
@@ -70,6 +71,12 @@ class ProgramWriter {
   }
 
  private:
+  struct Segment {
+    Bytes own = {};
+    std::span<const std::byte> lent = {};  // a payload, which the plan has; else empty
+    std::span<const std::byte> bytes() const { return lent.empty() ? own : lent; }
+  };
+
   Result<void> check_sizes() const {
     for (const PlanTensor& tensor : plan_.tensors) {
       const bool long_dimension =
@@ -182,7 +189,7 @@ class ProgramWriter {
 
   // Index in constant_segment.offsets; equal data are stored once.
   uint32_t add_constant(std::span<const std::byte> data) {
-    Bytes& segment = segments_.front();
+    Bytes& segment = segments_.front().own;
     const uint64_t hash = content_hash(data);
     const auto [first, last] = known_constants_.equal_range(hash);
     for (auto known = first; known != last; ++known) {
@@ -284,7 +291,7 @@ class ProgramWriter {
     }
     const auto id = builder_.CreateSharedString(call.delegate_id);
     const auto data = pte::CreateBackendDelegateDataReference(builder_, pte::DataLocation::Segment,
-                                                              add_segment(call.payload));
+                                                              add_segment({.lent = call.payload}));
     const auto specs = builder_.CreateVector(std::vector<Offset<pte::CompileSpec>>());
     delegates_.push_back(pte::CreateBackendDelegate(builder_, id, data, specs));
     payload_bytes_ += static_cast<int64_t>(call.payload.size());
@@ -313,13 +320,13 @@ class ProgramWriter {
 
   // ---- Segments and named data ----
 
-  uint32_t add_segment(Bytes bytes) {
-    segments_.push_back(std::move(bytes));
+  uint32_t add_segment(Segment segment) {
+    segments_.push_back(std::move(segment));
     return static_cast<uint32_t>(segments_.size() - 1);
   }
 
   void add_named(std::string_view key, Bytes bytes) {
-    const uint32_t segment = add_segment(std::move(bytes));
+    const uint32_t segment = add_segment({.own = std::move(bytes)});
     named_data_.push_back(
         pte::CreateNamedData(builder_, builder_.CreateString(key.data(), key.size()), segment));
   }
@@ -342,7 +349,7 @@ class ProgramWriter {
     manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes + plan_.state_bytes);
     manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes + plan_.state_bytes);
     manifest.flash_bytes =
-        segments_.front().size() + tensor_file_.bytes() + static_cast<uint64_t>(payload_bytes_);
+        segments_.front().own.size() + tensor_file_.bytes() + static_cast<uint64_t>(payload_bytes_);
     copy_text(manifest.target, plan_.target);
     copy_text(manifest.tool, plan_.tool);
     Bytes manifest_bytes;
@@ -378,10 +385,11 @@ class ProgramWriter {
 
     std::vector<Offset<pte::DataSegment>> segments;
     size_t end = 0;
-    for (const Bytes& segment : segments_) {
+    for (const Segment& segment : segments_) {
+      const size_t size = segment.bytes().size();
       segment_offsets_.push_back(align_in_file(end));
-      segments.push_back(pte::CreateDataSegment(builder_, segment_offsets_.back(), segment.size()));
-      end = segment_offsets_.back() + segment.size();
+      segments.push_back(pte::CreateDataSegment(builder_, segment_offsets_.back(), size));
+      end = segment_offsets_.back() + size;
     }
     const auto constants =
         pte::CreateSubsegmentOffsets(builder_, 0, builder_.CreateVector(constant_offsets_));
@@ -405,7 +413,7 @@ class ProgramWriter {
   Bytes join(std::span<const std::byte> structure) {
     structure_bytes_ = structure.size() + kHeaderBytes;
     segment_base_ = align_in_file(structure_bytes_);
-    const size_t segment_bytes = segment_offsets_.back() + segments_.back().size();
+    const size_t segment_bytes = segment_offsets_.back() + segments_.back().bytes().size();
     Bytes header;
     for (const char letter : std::string_view("eh00")) append(header, letter);
     append(header, kHeaderBytes);
@@ -417,7 +425,8 @@ class ProgramWriter {
     append_with_header(file, structure, header);
     for (size_t i = 0; i < segments_.size(); ++i) {
       file.resize(segment_base_ + segment_offsets_[i]);
-      file.insert(file.end(), segments_[i].begin(), segments_[i].end());
+      const std::span<const std::byte> segment = segments_[i].bytes();
+      file.insert(file.end(), segment.begin(), segment.end());
     }
     return file;
   }
@@ -425,11 +434,12 @@ class ProgramWriter {
   ProgramSizes measure(size_t file_bytes) const {
     ProgramSizes sizes;
     sizes.file = static_cast<int64_t>(file_bytes);
-    sizes.constants = static_cast<int64_t>(segments_.front().size());
+    sizes.constants = static_cast<int64_t>(segments_.front().own.size());
     sizes.external = static_cast<int64_t>(tensor_file_.bytes());
     sizes.payloads = payload_bytes_;
     sizes.debug_map = debug_bytes_;
-    if (state_segment_ != 0) sizes.other += static_cast<int64_t>(segments_[state_segment_].size());
+    if (state_segment_ != 0)
+      sizes.other += static_cast<int64_t>(segments_[state_segment_].own.size());
     for (const NamedBytes& entry : plan_.named_data)
       sizes.other += static_cast<int64_t>(entry.bytes.size());
     sizes.structure = sizes.file - sizes.constants - sizes.payloads - sizes.debug_map - sizes.other;
@@ -456,7 +466,7 @@ class ProgramWriter {
   std::vector<Offset<pte::BackendDelegate>> delegates_;
   std::vector<Offset<pte::NamedData>> named_data_;
 
-  std::vector<Bytes> segments_;  // the first holds the constants
+  std::vector<Segment> segments_;  // the first holds the constants
   std::vector<uint64_t> constant_offsets_{0};
   Bytes initial_states_;
   std::vector<uint64_t> initial_offsets_{0};

@@ -229,8 +229,8 @@ class Search {
     parallel_for(chunks, threads, [&](size_t chunk) {
       results[chunk] = [&]() -> Result<void> {
         DTR_ASSIGN(const std::unique_ptr<Session> session,
-                   Session::load(made.pte(), made.module.file, simulator::best_kernel_set(),
-                                 made.tensor_file()));
+                   Session::borrow(made.pte(), made.module.file, simulator::best_kernel_set(),
+                                   made.tensor_file()));
         for (size_t i = chunk; i < samples.size(); i += chunks) {
           const std::vector<Tensor> inputs =
               program_inputs(session->signature(), compiled, samples.inputs(i));

@@ -256,8 +256,8 @@ Result<CheckFigures> check_program(const Compilation& compilation,
   const std::vector<TensorView> sample = data.inputs(0);
 
   DTR_ASSIGN(const std::unique_ptr<Session> session,
-             Session::load(compilation.pte(), module.file, simulator::best_kernel_set(),
-                           compilation.tensor_file()));
+             Session::borrow(compilation.pte(), module.file, simulator::best_kernel_set(),
+                             compilation.tensor_file()));
   const Graph& as_compiled = module.forward();
   const std::vector<Tensor> inputs = program_inputs(session->signature(), as_compiled, sample);
   const std::vector<TensorView> views = views_of(inputs);

@@ -282,7 +282,7 @@ Result<void> write_quantized(const CompileOptions& options, const CompileWatch& 
 Result<std::vector<std::byte>> make_etrecord(const CompileOptions& options,
                                              const CompileSettings& settings,
                                              const Compilation& compiled) {
-  DTR_ASSIGN(const PteFile pte_file, PteFile::parse(compiled.pte(), options.model));
+  DTR_ASSIGN(const PteFile pte_file, PteFile::borrow(compiled.pte(), options.model));
   DTR_ASSIGN(const pt2::EdgeExport edge, pt2::to_edge_export(compiled.model_bytes, options.model,
                                                              debug_handles(*pte_file.debug_map())));
   const bool has_real_samples = !std::holds_alternative<NoSamples>(settings.samples) &&

@@ -296,7 +296,7 @@ class Converter {
             bytes_, name_, {.arithmetic = tflite::Arithmetic::kPytorch, .subset = &graph.subset}));
     const std::vector<size_t> by_source = operators_of_sources(import.module, operators);
     DTR_ASSIGN(const Compilation compiled, compile_model(std::move(import.module), settings_));
-    DTR_ASSIGN(const PteFile program, PteFile::parse(compiled.pte(), name_, false));
+    DTR_ASSIGN(const PteFile program, PteFile::borrow(compiled.pte(), name_, false));
     add_steps(program, by_source, graph);
     pack(compiled.pte(), scratch_of(program), graph);
     graphs.push_back(std::move(graph));

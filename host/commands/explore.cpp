@@ -71,8 +71,8 @@ class Explorer {
   Result<void> add(const Compilation& made) {
     frontier_.model = made.module.file;
     DTR_ASSIGN(const std::unique_ptr<Session> session,
-               Session::load(made.pte(), made.module.file, simulator::best_kernel_set(),
-                             made.tensor_file()));
+               Session::borrow(made.pte(), made.module.file, simulator::best_kernel_set(),
+                               made.tensor_file()));
     if (!inputs_) inputs_ = Samples::random(session->signature(), 1);
     RunStats stats;
     DTR_ASSIGN(std::vector<Tensor> outputs, session->run(inputs_->inputs(0), &stats));

@@ -42,7 +42,7 @@ std::vector<NodePlacement> node_placements(const Compilation& compilation) {
 std::vector<std::pair<int32_t, std::vector<std::string>>> event_nodes(
     const Compilation& compilation) {
   std::vector<std::pair<int32_t, std::vector<std::string>>> events;
-  const auto pte_file = PteFile::parse(compilation.pte(), "program", false);
+  const auto pte_file = PteFile::borrow(compilation.pte(), "program", false);
   if (!pte_file || pte_file->debug_map() == nullptr) return events;
   const OperatorMap operators(*pte_file->debug_map());
   for (const auto& [place, step] : operators.steps()) {

@@ -411,17 +411,34 @@ Result<std::unique_ptr<Session>> Session::open(const std::string& path,
   return start(std::move(pte_file), simulator::best_kernel_set(), std::move(opened));
 }
 
+namespace {
+
+Result<std::unique_ptr<Session>> start(PteFile pte_file, const simulator::KernelSet& kernel_set,
+                                       std::span<const std::byte> tensor_file) {
+  std::vector<PtdFile> opened;
+  if (!tensor_file.empty()) {
+    DTR_ASSIGN(PtdFile held, PtdFile::parse(tensor_file, pte_file.path()));
+    opened.push_back(std::move(held));
+  }
+  return start(std::move(pte_file), kernel_set, std::move(opened));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes,
                                                const std::string& file,
                                                const simulator::KernelSet& kernel_set,
                                                std::span<const std::byte> tensor_file) {
   DTR_ASSIGN(PteFile pte_file, PteFile::parse(bytes, file));
-  std::vector<PtdFile> opened;
-  if (!tensor_file.empty()) {
-    DTR_ASSIGN(PtdFile held, PtdFile::parse(tensor_file, file));
-    opened.push_back(std::move(held));
-  }
-  return start(std::move(pte_file), kernel_set, std::move(opened));
+  return start(std::move(pte_file), kernel_set, tensor_file);
+}
+
+Result<std::unique_ptr<Session>> Session::borrow(std::span<const std::byte> bytes,
+                                                 const std::string& file,
+                                                 const simulator::KernelSet& kernel_set,
+                                                 std::span<const std::byte> tensor_file) {
+  DTR_ASSIGN(PteFile pte_file, PteFile::borrow(bytes, file));
+  return start(std::move(pte_file), kernel_set, tensor_file);
 }
 
 Result<std::unique_ptr<Session>> load_payload(std::span<const std::byte> program,

@@ -71,6 +71,12 @@ class Session {
       std::span<const std::byte> bytes, const std::string& file,
       const simulator::KernelSet& kernel_set = simulator::best_kernel_set(),
       std::span<const std::byte> tensor_file = {});
+  // The same without a copy of the program (PteFile::borrow), which must not change as long as the
+  // session lives.
+  static Result<std::unique_ptr<Session>> borrow(
+      std::span<const std::byte> bytes, const std::string& file,
+      const simulator::KernelSet& kernel_set = simulator::best_kernel_set(),
+      std::span<const std::byte> tensor_file = {});
   virtual ~Session() = default;
 
   // Opens another session on the same program, with states and memory of its own, to run beside
