@@ -108,7 +108,8 @@ class GraphPlan {
   GraphPlan(const Module& module, const Graph& graph)
       : module_(module), graph_(graph), buffer_of_(graph.value_slots(), {-1, -1}) {}
 
-  Result<void> build() {
+  Result<void> build(size_t most_packed_bytes) {
+    packs_ = weight_bytes() <= most_packed_bytes;
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       const ValueId id = graph_.inputs()[i];
       place(id, Order::kLogical, add_buffer({.where = Buffer::Where::kInput, .input = i}));
@@ -138,6 +139,17 @@ class GraphPlan {
   const dnnl::engine& engine() const { return engine_; }
 
  private:
+  // Of linear layers.
+  size_t weight_bytes() const {
+    size_t bytes = 0;
+    for (const OpId id : graph_.ops()) {
+      const Op& op = graph_.op(id);
+      if (op.def == &ops::kLinear && graph_.is_constant(op.operands[1]))
+        bytes += static_cast<size_t>(graph_.type(op.operands[1]).bytes());
+    }
+    return bytes;
+  }
+
   int add_buffer(Buffer buffer) {
     buffer.extent.alignment = 64;
     buffer.extent.first = buffer.extent.last = static_cast<int32_t>(steps_.size());
@@ -341,7 +353,7 @@ class GraphPlan {
     const int64_t rows = view.operand(0).elements() / w[1];
     const memory::desc x({rows, w[1]}, type, Tag::ab);
     const memory::desc y({rows, w[0]}, type, Tag::ab);
-    const memory::desc weight(w, type, Tag::any);
+    const memory::desc weight(w, type, packs_ ? Tag::any : Tag::ab);
     const memory::desc bias =
         view.has(2) ? memory::desc(view.operand(2).shape, type, Tag::a) : memory::desc();
     const dnnl::inner_product_forward::desc wanted(dnnl::prop_kind::forward_inference, x, weight,
@@ -372,6 +384,7 @@ class GraphPlan {
   std::map<std::string, std::optional<Layer>> layers_;
   size_t arena_bytes_ = 0;
   size_t scratchpad_bytes_ = 0;
+  bool packs_ = true;  // weights of linear layers
 };
 
 class OneDnnExecutor final : public Executor {
@@ -381,7 +394,7 @@ class OneDnnExecutor final : public Executor {
 
   Result<void> build() {
     omp_set_num_threads(1);
-    return plan_.build();
+    return plan_.build(options_.most_packed_bytes);
   }
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,

@@ -3,6 +3,7 @@
 // each distinct shape and converts weights to oneDNN's layout once.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "compiler/executors/executor.h"
@@ -13,6 +14,9 @@ struct OneDnnOptions {
   // True: observers may get a value of shape (N, C, H, W) as a channels-last tensor of shape (N, H,
   // W, C), which saves transpositions. If the two shapes are equal, elements are in logical order.
   bool observe_any_layout = false;
+  // Linear layers whose weights together take more read them as they are: packed they would take as
+  // much again, which is most of the memory that a large model needs.
+  size_t most_packed_bytes = size_t{128} << 20;
 };
 
 // The executor refers to module and graph, which must not change while it lives. Each run uses one
