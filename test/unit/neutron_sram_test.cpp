@@ -129,6 +129,40 @@ std::string residual() {
          "  return %y6\n}\n";
 }
 
+// Each layer reads all channels so far and writes its own into the same tensor: with stripes a
+// layer has come to another row of it than the next one.
+std::string dense_block() {
+  return "graph @forward(%x: i8[1,3,24,20] channels_last quant<0.05>) {\n" +
+         conv_line(1, "x", "3 ", "16 i8[1,16,24,20] channels_last quant<0.2>", 1) +
+         conv_line(2, "y1", "16 ", "8 i8[1,8,24,20] channels_last quant<0.2>", 1) +
+         "  %c: i8[1,24,24,20] channels_last quant<0.2> = aten.cat(%y1, %y2) {dim = 1}\n" +
+         conv_line(3, "c", "24 ", "8 i8[1,8,24,20] channels_last quant<0.2>", 1) +
+         "  %d: i8[1,32,24,20] channels_last quant<0.2> = aten.cat(%c, %y3) {dim = 1}\n" +
+         conv_line(4, "d", "32 ", "8 i8[1,8,12,10] channels_last quant<0.9>", 2) +
+         "  return %y4\n}\n";
+}
+
+// Input and output have the order of an export, resized twice, and transposed convolution.
+std::string up_and_down() {
+  return "graph @forward(%x: i8[1,3,24,20] quant<0.05>) {\n"
+         "  %l: i8[1,3,24,20] channels_last quant<0.05> = dim_order_ops._to_dim_order_copy(%x) "
+         "{layout = \"channels_last\"}\n" +
+         conv_line(1, "l", "3 ", "16 i8[1,16,12,10] channels_last quant<0.2:3>", 2) +
+         "  %n: i8[1,16,24,20] channels_last quant<0.2:3> = aten.upsample_nearest2d(%y1) "
+         "{output_size = [24, 20]}\n" +
+         conv_line(2, "n", "16 ", "8 i8[1,8,24,20] channels_last quant<0.3>", 1) +
+         "  %b: i8[1,8,41,33] channels_last quant<0.3> = aten.upsample_bilinear2d(%y2) "
+         "{output_size = [41, 33], align_corners = false}\n" +
+         conv_line(3, "b", "8 ", "8 i8[1,8,21,17] channels_last quant<0.7>", 2) +
+         "  %t: i8[8,8,2,2] quant<0.01> = constant seeded<9>\n"
+         "  %u: i8[1,8,42,34] channels_last quant<0.4> = aten.convolution(%y3, %t, _) {dilation = "
+         "[1, 1], padding = [0, 0], stride = [2, 2], groups = 1, output_padding = [0, 0], "
+         "transposed = true}\n" +
+         conv_line(4, "u", "8 ", "4 i8[1,4,42,34] channels_last quant<0.9>", 1) +
+         "  %o: i8[1,4,42,34] quant<0.9> = dim_order_ops._to_dim_order_copy(%y4) "
+         "{layout = \"contiguous\"}\n  return %o\n}\n";
+}
+
 // Most bytes of operands and buffers that are live at one step.
 uint64_t peak_of(const LoweredPartition& partition) {
   std::vector<uint64_t> live(partition.steps, 0);
@@ -193,7 +227,7 @@ void expect_equal_within(Module& module, Compiled& compiled, uint64_t limit,
 }
 
 TEST(NeutronChains, EqualTheReferenceAtEveryLimit) {
-  for (const std::string& text : {two_convolutions(), residual()})
+  for (const std::string& text : {two_convolutions(), residual(), dense_block(), up_and_down()})
     for (const bool in_sram : {false, true}) {
       Module module = parse(text);
       const NeutronOptions options{.constants_in_sram = in_sram};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/numerics/resize.h"
+
 namespace dtr::neutron {
 namespace {
 
@@ -81,11 +83,13 @@ uint32_t outermost(const uint32_t (&extent)[npu::kMoveRank]) {
   return loop;
 }
 
-// Bytes from the first to behind the last of all inner loops.
-std::optional<uint32_t> span_inside(const uint32_t (&extent)[npu::kMoveRank],
-                                    const int32_t (&stride)[npu::kMoveRank], uint32_t outer) {
+// Bytes from the first to behind the last of all loops but `left_out`; std::nullopt if one of them
+// steps back.
+std::optional<uint32_t> span_without(const uint32_t (&extent)[npu::kMoveRank],
+                                     const int32_t (&stride)[npu::kMoveRank], uint32_t left_out) {
   uint64_t bytes = 1;
-  for (uint32_t d = outer + 1; d < npu::kMoveRank; ++d) {
+  for (uint32_t d = 0; d < npu::kMoveRank; ++d) {
+    if (d == left_out || extent[d] == 1) continue;
     if (stride[d] < 0) return std::nullopt;
     bytes += uint64_t{extent[d] - 1} * static_cast<uint32_t>(stride[d]);
   }
@@ -108,45 +112,109 @@ auto box_operands(Command& command) {
   return operands;
 }
 
-// Steps of the outermost loop that are one row of the result; 0: rows do not end with such steps.
-template <class Command>
-uint32_t steps_of_a_row(const Command& command, uint32_t pitch) {
-  const uint32_t loop = outermost(command.extent);
-  if (loop == npu::kMoveRank || pitch == 0) return 0;
-  const auto step = static_cast<uint32_t>(command.output_stride[loop]);
-  const bool divides = command.output_stride[loop] > 0 && pitch % step == 0 &&
-                       command.extent[loop] % (pitch / step) == 0;
-  return divides ? pitch / step : 0;
+// The operand of a box with rows of `pitch` bytes, each of which is some steps of loop `loop`;
+// std::nullopt: the loop does not walk through such rows.
+std::optional<std::pair<RowOperand, uint32_t>> rows_of_loop(
+    const uint32_t (&extent)[npu::kMoveRank], const int32_t (&stride)[npu::kMoveRank],
+    npu::Address address, uint32_t loop, uint32_t pitch) {
+  const std::optional<uint32_t> inside = span_without(extent, stride, loop);
+  if (extent[loop] == 1 || stride[loop] <= 0 || pitch == 0 || !inside) return std::nullopt;
+  const auto step = static_cast<uint32_t>(stride[loop]);
+  if (pitch % step != 0 || extent[loop] % (pitch / step) != 0) return std::nullopt;
+  const uint32_t steps = pitch / step;
+  const uint64_t row_bytes = uint64_t{steps - 1} * step + *inside;
+  if (address.offset % pitch + row_bytes > pitch) return std::nullopt;
+  return std::pair(RowOperand{.address = address,
+                              .pitch = pitch,
+                              .row_bytes = static_cast<uint32_t>(row_bytes),
+                              .rows = extent[loop] / steps},
+                   steps);
 }
 
+// Takes rows of the result; if it has none, as the transposed result of a partition, those of an
+// operand.
 template <class Command>
 std::optional<RowAccess> box_access(const Command& command, const Pitches& pitches) {
-  const uint32_t loop = outermost(command.extent);
-  const uint32_t steps = steps_of_a_row(command, pitches[command.output.region]);
-  if (steps == 0) return std::nullopt;
-  RowAccess access{.rows = command.extent[loop] / steps, .operands = {}};
-  for (const auto& [address, stride] : box_operands(command)) {
-    const int32_t step = (*stride)[loop];
-    const std::optional<uint32_t> inside = span_inside(command.extent, *stride, loop);
-    if (step < 0 || !inside) return std::nullopt;
+  const auto operands = box_operands(command);
+  std::optional<RowAccess> access;
+  for (size_t i = operands.size(); i-- > 0 && !access;) {
+    const auto& [address, stride] = operands[i];
     if (address->region == kOwnConstants) continue;
-    access.operands.push_back(
-        {.address = *address,
-         .access = address == &command.output ? Access::kWrite : Access::kRead,
-         .pitch = steps * static_cast<uint32_t>(step),
-         .row_bytes = (steps - 1) * static_cast<uint32_t>(step) + *inside,
-         .rows = access.rows});
+    for (uint32_t loop = 0; loop < npu::kMoveRank && !access; ++loop)
+      if (const auto rows =
+              rows_of_loop(command.extent, *stride, *address, loop, pitches[address->region]))
+        access = RowAccess{
+            .rows = rows->first.rows, .loop = loop, .loop_steps = rows->second, .operands = {}};
+  }
+  if (!access) return std::nullopt;
+  for (const auto& [address, stride] : operands) {
+    if (address->region == kOwnConstants) continue;
+    auto rows =
+        rows_of_loop(command.extent, *stride, *address, access->loop, pitches[address->region]);
+    if (rows && rows->second != access->loop_steps) rows.reset();
+    RowOperand operand = rows ? rows->first : RowOperand{.address = *address};
+    operand.access = address == &command.output ? Access::kWrite : Access::kRead;
+    access->operands.push_back(operand);
   }
   return access;
 }
 
 template <class Command>
 Command box_rows(Command command, const RowAccess& access, RowRange result) {
-  const uint32_t loop = outermost(command.extent);
-  const uint32_t steps = command.extent[loop] / access.rows;
+  const uint32_t first = result.begin * access.loop_steps;
   for (const auto& [address, stride] : box_operands(command))
-    address->offset += result.begin * steps * static_cast<uint32_t>((*stride)[loop]);
-  command.extent[loop] = result.count() * steps;
+    address->offset =
+        static_cast<uint32_t>(int64_t{address->offset} + int64_t{first} * (*stride)[access.loop]);
+  command.extent[access.loop] = result.count() * access.loop_steps;
+  return command;
+}
+
+// ---- resizing
+
+std::optional<RowAccess> resize_access(const npu::Resize& command) {
+  // Positions of later rows must not leave 32 bits where they count from the image's last row.
+  const npu::ResizeAxis& height = command.height;
+  const int64_t last = int64_t{height.out - 1} * height.step + height.start -
+                       (int64_t{height.in - 1} << height.fraction_bits);
+  if (command.batch != 1 || last > INT32_MAX) return std::nullopt;
+  const auto operand = [&](npu::Address address, Access access, uint32_t width, uint32_t rows) {
+    const uint32_t pitch = width * command.channels;
+    return RowOperand{.address = address,
+                      .access = access,
+                      .pitch = pitch,
+                      .row_bytes = pitch,
+                      .rows = rows,
+                      .windowed = access == Access::kRead};
+  };
+  return RowAccess{
+      .rows = command.height.out,
+      .resize = command,
+      .operands = {operand(command.input, Access::kRead, command.width.in, command.height.in),
+                   operand(command.output, Access::kWrite, command.width.out, command.height.out)}};
+}
+
+// The rows that result rows `result` interpolate; never empty.
+RowRange resized_from(const npu::Resize& command, RowRange result) {
+  const npu::ResizeAxis& height = command.height;
+  const numerics::ResizeAxis axis{height.in, height.out, height.step, height.start,
+                                  static_cast<int32_t>(height.fraction_bits)};
+  const bool nearest = command.kind == npu::ResizeKind::kNearest;
+  const int64_t first = nearest ? axis.nearest(result.begin) : axis.taps(result.begin).lower;
+  const int64_t last = nearest ? axis.nearest(result.end - 1) : axis.taps(result.end - 1).upper;
+  return {static_cast<uint32_t>(first), static_cast<uint32_t>(last + 1)};
+}
+
+// Positions count from the first row that is read. Outside of the image they give its first or last
+// row, which is then the first or last one that is read.
+npu::Resize resize_rows(npu::Resize command, RowRange result) {
+  const RowRange read = resized_from(command, result);
+  npu::ResizeAxis& height = command.height;
+  command.input.offset += read.begin * command.width.in * command.channels;
+  command.output.offset += result.begin * command.width.out * command.channels;
+  height.start = static_cast<int32_t>(int64_t{height.start} + int64_t{result.begin} * height.step -
+                                      (int64_t{read.begin} << height.fraction_bits));
+  height.in = read.count();
+  height.out = result.count();
   return command;
 }
 
@@ -172,13 +240,18 @@ void spread_pitch(const Command& command, Pitches& pitches) {
   }
 }
 
-// Every operand divides its storage into the rows of `pitches`.
-bool agrees(const RowAccess& access, const Pitches& pitches) {
-  return std::ranges::all_of(access.operands, [&](const RowOperand& operand) {
-    if (operand.pitch == 0) return operand.access == Access::kRead;
-    return operand.pitch == pitches[operand.address.region] &&
-           operand.address.offset % operand.pitch + operand.row_bytes <= operand.pitch;
-  });
+// Operands that divide their storage otherwise than `pitches` lose their pitch.
+void match(RowAccess& access, const Pitches& pitches) {
+  for (RowOperand& operand : access.operands) {
+    const uint32_t pitch = pitches[operand.address.region];
+    if (operand.pitch != 0 && pitch != 0 && operand.pitch % pitch == 0 &&
+        operand.address.offset % pitch + operand.row_bytes <= pitch) {
+      operand.step = operand.pitch / pitch;
+      operand.pitch = pitch;
+    } else {
+      operand.pitch = 0;
+    }
+  }
 }
 
 }  // namespace
@@ -190,8 +263,24 @@ void RowRange::include(RowRange other) {
   end = std::max(end, other.end);
 }
 
+RowRange storage_rows(const RowOperand& operand, RowRange of) {
+  if (of.empty()) return {};
+  const uint32_t first = operand.address.offset / operand.pitch;
+  return {first + of.begin * operand.step, first + (of.end - 1) * operand.step + 1};
+}
+
+RowRange operand_rows(const RowOperand& operand, RowRange of) {
+  const uint32_t first = operand.address.offset / operand.pitch;
+  const auto from = [&](uint32_t row) {
+    const uint32_t rows = row <= first ? 0 : (row - first + operand.step - 1) / operand.step;
+    return std::min(rows, operand.rows);
+  };
+  return {from(of.begin), from(of.end)};
+}
+
 RowRange RowAccess::read_for(RowRange result, uint32_t operand_rows) const {
   if (result.empty()) return {};
+  if (resize) return resized_from(*resize, result);
   const int64_t first = int64_t{result.begin} * stride - pad;
   const int64_t last = int64_t{result.end - 1} * stride - pad + kernel_rows;
   const auto clamped = [&](int64_t row) {
@@ -204,12 +293,15 @@ void find_pitches(std::span<const Call> calls, Pitches& pitches) {
   for (const Call& call : calls)
     std::visit(
         [&](const auto& command) {
-          if constexpr (kHasWindow<std::decay_t<decltype(command)>>) {
-            const std::optional<RowAccess> access = window_access(command);
-            if (!access) return;
-            for (const RowOperand& operand : access->operands)
-              if (operand.address.region != kOwnConstants && pitches[operand.address.region] == 0)
-                pitches[operand.address.region] = operand.pitch;
+          using Command = std::decay_t<decltype(command)>;
+          std::optional<RowAccess> access;
+          if constexpr (kHasWindow<Command>) access = window_access(command);
+          if constexpr (std::is_same_v<Command, npu::Resize>) access = resize_access(command);
+          if (!access) return;
+          for (const RowOperand& operand : access->operands) {
+            if (operand.address.region == kOwnConstants || operand.pitch == 0) continue;
+            uint32_t& pitch = pitches[operand.address.region];
+            if (pitch == 0 || pitch % operand.pitch == 0) pitch = operand.pitch;
           }
         },
         call.kernel);
@@ -229,6 +321,7 @@ std::optional<RowAccess> row_access(const Kernel& kernel, const Pitches& pitches
         using Command = std::decay_t<decltype(command)>;
         if constexpr (kHasWindow<Command>) return window_access(command);
         if constexpr (kHasBox<Command>) return box_access(command, pitches);
+        if constexpr (std::is_same_v<Command, npu::Resize>) return resize_access(command);
         return std::nullopt;
       },
       kernel);
@@ -237,7 +330,9 @@ std::optional<RowAccess> row_access(const Kernel& kernel, const Pitches& pitches
                 [](const RowOperand& operand) { return operand.address.region == kOwnConstants; });
   const bool windows_constants =
       !std::ranges::any_of(access->operands, &RowOperand::windowed) && access->stride != 1;
-  return !windows_constants && agrees(*access, pitches) ? access : std::nullopt;
+  if (windows_constants) return std::nullopt;
+  match(*access, pitches);
+  return access;
 }
 
 Kernel rows_of(const Kernel& kernel, const RowAccess& access, RowRange result) {
@@ -246,6 +341,7 @@ Kernel rows_of(const Kernel& kernel, const RowAccess& access, RowRange result) {
         using Command = std::decay_t<decltype(command)>;
         if constexpr (kHasWindow<Command>) return window_rows(command, access, result);
         if constexpr (kHasBox<Command>) return box_rows(command, access, result);
+        if constexpr (std::is_same_v<Command, npu::Resize>) return resize_rows(command, result);
         DTR_CHECK(false);
       },
       kernel);

@@ -82,23 +82,33 @@ class ChainRows {
     return static_cast<size_t>(std::ranges::find(storages_, storage) - storages_.begin());
   }
 
-  // Stripe `index` of `count`. `done` has for each storage of the chain that stays whole the rows
-  // that earlier stripes wrote, and is updated. std::nullopt: a window would read padding alone.
+  // Stripe `index` of `count`. `done` is updated: for each call of the chain whose storage stays
+  // whole the row of that storage behind those that it wrote in earlier stripes, or the row of its
+  // result if it does not write by rows of the storage. Calls that write channels of one storage
+  // may have come to different rows. std::nullopt: a window would read padding alone.
   std::optional<Stripe> stripe(uint32_t index, uint32_t count, std::vector<uint32_t>& done) const {
     Stripe made{std::vector<RowRange>(last_ - first_ + 1), std::vector<RowRange>(storages_.size())};
-    for (size_t i = 0; i < storages_.size(); ++i) {
-      if (striped_[i] || !written_[i]) continue;
-      const uint64_t rows = rows_.rows(storages_[i]);
-      made.held[i] = {done[i], static_cast<uint32_t>(rows * (index + 1) / count)};
-    }
+    const auto end_of = [&](uint64_t rows) {
+      return static_cast<uint32_t>(rows * (index + 1) / count);
+    };
+    for (size_t i = 0; i < storages_.size(); ++i)
+      if (!striped_[i] && written_[i] && rows_.pitch(storages_[i]) != 0)
+        made.held[i] = {0, end_of(rows_.rows(storages_[i]))};
     for (uint32_t call = last_ + 1; call-- > first_;) {
       const RowAccess& access = *rows_.access(call);
       const RowOperand& output = access.operands.back();
-      const uint32_t base = output.address.offset / rows_.pitch(output.address.region);
-      const RowRange wanted = made.held[local(output.address.region)];
+      const size_t to = local(output.address.region);
+      uint32_t& written = done[call - first_];
       RowRange& result = made.results[call - first_];
-      result = {std::max(wanted.begin, base) - base,
-                std::max(std::min(wanted.end, base + access.rows), base) - base};
+      if (output.pitch == 0) {
+        result = {written, end_of(access.rows)};
+        written = result.end;
+      } else if (striped_[to]) {
+        result = operand_rows(output, made.held[to]);
+      } else {
+        result = operand_rows(output, {written, made.held[to].end});
+        written = std::max(written, made.held[to].end);
+      }
       if (result.empty()) continue;
       for (const RowOperand& operand : access.operands) {
         if (operand.access == Access::kWrite || operand.pitch == 0) continue;
@@ -106,15 +116,13 @@ class ChainRows {
         if (read.empty()) return std::nullopt;
         const size_t at = local(operand.address.region);
         if (!written_[at]) continue;
-        const uint32_t row = operand.address.offset / operand.pitch;
-        if (striped_[at]) made.held[at].include({read.begin + row, read.end + row});
+        const RowRange rows = storage_rows(operand, read);
+        if (striped_[at]) made.held[at].include(rows);
         // Earlier rows of a tensor that stays whole are there.
-        else if (read.end + row > made.held[at].end)
-          made.held[at].end = read.end + row;
+        else
+          made.held[at].end = std::max(made.held[at].end, rows.end);
       }
     }
-    for (size_t i = 0; i < storages_.size(); ++i)
-      if (!striped_[i] && written_[i]) done[i] = std::max(done[i], made.held[i].end);
     return made;
   }
 
@@ -157,14 +165,26 @@ class ChainRows {
         const size_t at = local(operand.address.region);
         if (!written_[at]) continue;
         const uint32_t pitch = rows_.pitch(storages_[at]);
-        if (operand.pitch == 0 || rows_.graph().storages[storages_[at]].bytes % pitch != 0)
+        // What is written in another order than by rows, nobody else may touch.
+        if (operand.pitch == 0 ? striped_[at] || uses(storages_[at]) != 1
+                               : rows_.graph().storages[storages_[at]].bytes % pitch != 0)
           return false;
-        if (!striped_[at]) {
-          any_whole = true;
-          most_stripes_ = std::max(most_stripes_, rows_.rows(storages_[at]));
-        }
+        if (striped_[at]) continue;
+        any_whole = true;
+        most_stripes_ = std::max(most_stripes_, operand.pitch == 0 ? rows_.access(call)->rows
+                                                                   : rows_.rows(storages_[at]));
       }
     return any_whole;
+  }
+
+  // Operands of calls of the chain in the storage.
+  ptrdiff_t uses(uint32_t storage) const {
+    ptrdiff_t count = 0;
+    for (uint32_t call = first_; call <= last_; ++call)
+      count += std::ranges::count_if(rows_.access(call)->operands, [&](const RowOperand& operand) {
+        return operand.address.region == storage;
+      });
+    return count;
   }
 
   const Rows& rows_;
@@ -351,7 +371,7 @@ class ChainSearch {
   [[gnu::noinline]] uint64_t cost(const ChainRows& rows, const Chain& chain, uint64_t outside,
                                   bool sampled, bool timed) const {
     uint64_t cycles = 0;
-    std::vector<uint32_t> done(rows.storages().size(), 0);
+    std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
     const auto add = [&](uint32_t index) {
       const std::optional<Stripe> stripe = rows.stripe(index, chain.stripes, done);
       if (!stripe) return false;
@@ -380,15 +400,18 @@ class ChainSearch {
       return cycles;
     }
     for (const uint32_t index : {0u, chain.stripes / 2, chain.stripes - 1}) {
-      for (size_t i = 0; i < done.size(); ++i)
-        done[i] = first_row(rows.storages()[i], index, chain);
+      for (uint32_t call = chain.first; call <= chain.last; ++call)
+        done[call - chain.first] = first_row(call, index, chain);
       if (!add(index)) return kNever;
     }
     return cycles;
   }
-  uint32_t first_row(uint32_t storage, uint32_t index, const Chain& chain) const {
-    if (rows_.pitch(storage) == 0) return 0;
-    return static_cast<uint32_t>(uint64_t{rows_.rows(storage)} * index / chain.stripes);
+  // About the row that the call has come to before stripe `index`, as ChainRows::stripe counts it.
+  uint32_t first_row(uint32_t call, uint32_t index, const Chain& chain) const {
+    const RowAccess& access = *rows_.access(call);
+    const RowOperand& output = access.operands.back();
+    const uint32_t rows = output.pitch == 0 ? access.rows : rows_.rows(output.address.region);
+    return static_cast<uint32_t>(uint64_t{rows} * index / chain.stripes);
   }
 
   const Machine& machine_;
@@ -406,7 +429,7 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
   const LoweredGraph& graph = rows.graph();
   const std::optional<ChainRows> of = ChainRows::make(rows, chain.first, chain.last);
   DTR_CHECK(of.has_value());
-  std::vector<uint32_t> done(of->storages().size(), 0);
+  std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
   std::vector<uint32_t> block(chain.last - chain.first + 1, kNoCall);
   for (uint32_t index = 0; index < chain.stripes; ++index) {
     const std::optional<Stripe> stripe = of->stripe(index, chain.stripes, done);
