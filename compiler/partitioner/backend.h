@@ -48,6 +48,19 @@ struct OperandUse {
   uint32_t first_step = 0, last_step = 0;
 };
 
+// Memory of a partition: an operand, or one of its buffers.
+struct MemoryRef {
+  enum class Kind : uint8_t { kInput, kOutput, kBuffer } kind = Kind::kBuffer;
+  uint32_t index = 0;
+};
+
+// The calls of the partition write `result` while they still read `operand`, and never over bytes
+// that are read later if the address of `result` plus `lag` is at most that of `operand`.
+struct Trail {
+  MemoryRef operand, result;
+  int64_t lag = 0;
+};
+
 // One kernel call or copy of a partition, for reports: its source operators and its cost.
 struct StepInfo {
   uint32_t command = 0;  // index in the microcode
@@ -107,6 +120,7 @@ class LoweredPartition {
       true;
   std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
   std::vector<InteriorBuffer> buffers;
+  std::vector<Trail> trails;
   std::vector<StepInfo> step_info;  // commands in order
   std::vector<InteriorValue> values;
 

@@ -35,9 +35,17 @@ class MemoryPlanner {
   MemoryMap place(StagedPlacement staged_placement) {
     // Values first, as densely as possible; then staged constants in the gaps and above.
     std::vector<ArenaBuffer> values, staged;
-    for (size_t i = 0; i < buffers_.size(); ++i)
-      (map_.entries[i].staged ? staged : values).push_back(buffers_[i]);
-    const ArenaPlan arena = plan_arena(values);
+    std::vector<uint32_t> place_among(buffers_.size());
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      std::vector<ArenaBuffer>& kind = map_.entries[i].staged ? staged : values;
+      place_among[i] = static_cast<uint32_t>(kind.size());
+      kind.push_back(buffers_[i]);
+    }
+    resolve_trails();
+    std::vector<ArenaTrail> among_values = trails_;
+    for (ArenaTrail& trail : among_values)
+      trail.operand = place_among[trail.operand], trail.result = place_among[trail.result];
+    const ArenaPlan arena = plan_arena(values, among_values);
     const std::vector<int64_t> staged_offsets = place_around(values, arena, staged);
     map_.value_bytes = map_.arena_bytes = arena.total;
     size_t next_value = 0, next_staged = 0;
@@ -65,9 +73,65 @@ class MemoryPlanner {
   }
 
  private:
+  // Trails of a delegate between entries of the map. One whose operand is read by somebody else
+  // later, or whose result was written before, does not hold.
+  void resolve_trails() {
+    std::vector<uint32_t> of_tensor(plan_.tensors.size(), kNone);
+    std::vector<std::vector<uint32_t>> of_buffer(plan_.calls.size());
+    for (uint32_t i = 0; i < map_.entries.size(); ++i) {
+      const MemoryMapEntry& entry = map_.entries[i];
+      if (entry.kind == MemoryMapEntry::Kind::kTensor) {
+        of_tensor[entry.index] = i;
+      } else {
+        of_buffer[entry.call].resize(entry.index + 1, kNone);
+        of_buffer[entry.call][entry.index] = i;
+      }
+    }
+    for (uint32_t call = 0; call < plan_.calls.size(); ++call) {
+      const auto* delegate = std::get_if<DelegateCallPlan>(&plan_.calls[call]);
+      if (delegate == nullptr || delegate->partition == nullptr) continue;
+      const LoweredPartition& partition = *delegate->partition;
+      struct Found {
+        uint32_t entry;
+        int32_t first, last;  // in the delegate
+      };
+      const auto find = [&](MemoryRef ref) -> Found {
+        const auto of = [&](const auto& use, uint32_t entry) {
+          const auto start = static_cast<int32_t>(map_.first_step[call]);
+          return Found{entry, start + static_cast<int32_t>(use.first_step),
+                       start + static_cast<int32_t>(use.last_step)};
+        };
+        switch (ref.kind) {
+          case MemoryRef::Kind::kInput:
+            return of(partition.inputs[ref.index], of_tensor[delegate->inputs[ref.index].index]);
+          case MemoryRef::Kind::kOutput:
+            return of(partition.outputs[ref.index], of_tensor[delegate->outputs[ref.index].index]);
+          case MemoryRef::Kind::kBuffer:
+            break;
+        }
+        return of(partition.buffers[ref.index], of_buffer[call][ref.index]);
+      };
+      for (const Trail& trail : partition.trails) {
+        const Found operand = find(trail.operand), result = find(trail.result);
+        if (operand.entry == kNone || result.entry == kNone || is_output(operand.entry) ||
+            map_.entries[operand.entry].last_step != operand.last ||
+            map_.entries[result.entry].first_step != result.first)
+          continue;
+        trails_.push_back({operand.entry, result.entry, trail.lag});
+      }
+    }
+  }
+
+  bool is_output(uint32_t entry) const {
+    return map_.entries[entry].kind == MemoryMapEntry::Kind::kTensor &&
+           std::ranges::any_of(plan_.outputs, [&](TensorRef output) {
+             return output.index == map_.entries[entry].index;
+           });
+  }
+
   // Replaces the offsets if one plan of all buffers is smaller.
   void place_together() {
-    const ArenaPlan together = plan_arena(buffers_);
+    const ArenaPlan together = plan_arena(buffers_, trails_);
     if (together.total >= map_.arena_bytes) return;
     map_.arena_bytes = together.total;
     for (size_t i = 0; i < buffers_.size(); ++i) map_.entries[i].offset = together.offsets[i];
@@ -79,6 +143,13 @@ class MemoryPlanner {
     for (const MemoryMapEntry& entry : map_.entries) {
       change[static_cast<size_t>(entry.first_step)] += entry.bytes;
       change[static_cast<size_t>(entry.last_step) + 1] -= entry.bytes;
+    }
+    for (const ArenaTrail& trail : trails_) {
+      const MemoryMapEntry& operand = map_.entries[trail.operand];
+      const MemoryMapEntry& result = map_.entries[trail.result];
+      const int64_t shared = trail_overlap(operand.bytes, result.bytes, trail.lag);
+      change[static_cast<size_t>(result.first_step)] -= shared;
+      change[static_cast<size_t>(operand.last_step) + 1] += shared;
     }
     int64_t live = 0;
     for (int32_t step = 0; step < map_.steps; ++step) {
@@ -181,7 +252,9 @@ class MemoryPlanner {
 
   MethodPlan& plan_;
   std::vector<Range> range_;  // by tensor
+  static constexpr uint32_t kNone = UINT32_MAX;
   std::vector<ArenaBuffer> buffers_;
+  std::vector<ArenaTrail> trails_;  // between entries of the map
   MemoryMap map_;
   int32_t step_ = 0;
   uint32_t call_ = 0;

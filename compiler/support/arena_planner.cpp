@@ -16,6 +16,10 @@ using Order = std::vector<uint32_t>;
 constexpr int64_t kMaxWork =
     20'000'000;  // placed neighbours looked at while climbing: about 0.2 s at worst
 constexpr int kMaxIdleRounds = 400;  // rounds without a gain before climbing ends
+// The same with trails, whose bound is seldom reached: more rounds for few buffers, less work for
+// many, because a search within a budget of SRAM makes dozens of plans.
+constexpr int64_t kMaxTrailWork = 1'500'000;
+constexpr int kMaxIdleTrailRounds = 2000;
 
 // Small generator of our own, so that offsets do not depend on a library's.
 class XorShift {
@@ -33,7 +37,8 @@ class XorShift {
 
 class ArenaPlanner {
  public:
-  explicit ArenaPlanner(std::span<const ArenaBuffer> buffers) : buffers_(buffers) {
+  ArenaPlanner(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails)
+      : buffers_(buffers), trails_(trails) {
     for (uint32_t index = 0; index < buffers_.size(); ++index) {
       const ArenaBuffer& buffer = buffers_[index];
       DTR_CHECK(buffer.size >= 0 && buffer.alignment > 0 && buffer.first <= buffer.last);
@@ -61,6 +66,14 @@ class ArenaPlanner {
     try_order(sorted(
         [&](uint32_t i) { return std::pair(-int64_t{buffers_[i].last}, -buffers_[i].size); }));
     try_order(sorted([&](uint32_t i) { return std::pair(-fullest_[i], -buffers_[i].size); }));
+    if (trails_.empty()) return;
+    // A result goes below its operand, so it comes first.
+    try_order(sorted(
+        [&](uint32_t i) { return std::pair(-int64_t{buffers_[i].first}, -buffers_[i].size); }));
+    try_order(sorted([&](uint32_t i) {
+      return std::pair(-(is_trailing(i) ? fullest_[i] + 1 : buffers_[i].size),
+                       -int64_t{buffers_[i].first});
+    }));
   }
 
   // Moves a buffer at the top of the arena, or one that holds it up there, to an earlier place in
@@ -73,7 +86,9 @@ class ArenaPlanner {
     std::vector<uint32_t> candidates;
     Order place_in_order(buffers_.size());
     int idle = 0;
-    while (best_.total > stop_at_ && idle < kMaxIdleRounds && work_ < kMaxWork) {
+    const int most_idle = trails_.empty() ? kMaxIdleRounds : kMaxIdleTrailRounds;
+    const int64_t most_work = trails_.empty() ? kMaxWork : work_ + kMaxTrailWork;
+    while (best_.total > stop_at_ && idle < most_idle && work_ < most_work) {
       candidates.clear();
       for (const uint32_t index : used_) {
         if (order_offsets[index] + buffers_[index].size != order_total) continue;
@@ -124,6 +139,13 @@ class ArenaPlanner {
     conflicts_.resize(pairs.size() * 2);
     std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
     for (const auto& [a, b] : pairs) conflicts_[next[a]++] = b, conflicts_[next[b]++] = a;
+    if (trails_.empty()) return;
+    trail_of_.assign(conflicts_.size(), nullptr);
+    for (const ArenaTrail& trail : trails_)
+      for (const auto& [a, b] :
+           {std::pair(trail.operand, trail.result), std::pair(trail.result, trail.operand)})
+        for (size_t at = begin_[a]; at < begin_[a + 1]; ++at)
+          if (conflicts_[at] == b) trail_of_[at] = &trail;
   }
 
   // Bytes live at each step where something begins (the maximum is at one of those), and the bounds
@@ -141,6 +163,21 @@ class ArenaPlanner {
       change[buffer.first].aligned += aligned;
       change[int64_t{buffer.last} + 1].bytes -= buffer.size;
       change[int64_t{buffer.last} + 1].aligned -= aligned;
+    }
+    // Alignment may keep two buffers further apart than the lag.
+    for (const ArenaTrail& trail : trails_) {
+      const ArenaBuffer& operand = buffers_[trail.operand];
+      const ArenaBuffer& result = buffers_[trail.result];
+      const int64_t bytes = trail_overlap(operand.size, result.size, trail.lag);
+      const int64_t aligned =
+          align_up(bytes, result.alignment) + operand.alignment + result.alignment;
+      const int64_t first = std::max(operand.first, result.first);
+      const int64_t last = std::min(operand.last, result.last);
+      if (bytes == 0 || first > last) continue;
+      change[first].bytes -= bytes;
+      change[first].aligned -= aligned;
+      change[last + 1].bytes += bytes;
+      change[last + 1].aligned += aligned;
     }
     Live now;
     std::vector<std::pair<int64_t, Live>> live;  // by step
@@ -169,6 +206,11 @@ class ArenaPlanner {
       for (; at != live.end() && at->first <= buffers_[index].last; ++at)
         fullest_[index] = std::max(fullest_[index], at->second.bytes);
     }
+  }
+
+  bool is_trailing(uint32_t index) const {
+    return std::ranges::any_of(trails_,
+                               [&](const ArenaTrail& trail) { return trail.result == index; });
   }
 
   template <class Key>
@@ -203,9 +245,18 @@ class ArenaPlanner {
     for (const uint32_t index : order) {
       const ArenaBuffer& buffer = buffers_[index];
       taken_.clear();
-      for (const uint32_t other : conflicts(index)) {
-        if (offsets_[other] != kUnplaced)
-          taken_.emplace_back(offsets_[other], offsets_[other] + buffers_[other].size);
+      for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
+        const uint32_t other = conflicts_[at];
+        if (offsets_[other] == kUnplaced) continue;
+        int64_t begin = offsets_[other], end = begin + buffers_[other].size;
+        if (!trail_of_.empty() && trail_of_[at] != nullptr) {
+          const ArenaTrail& trail = *trail_of_[at];
+          if (trail.result == index)
+            begin = std::max(begin, begin - trail.lag + buffer.size);
+          else
+            end = std::min(end, begin + trail.lag);
+        }
+        taken_.emplace_back(begin, end);
       }
       work_ += static_cast<int64_t>(conflicts(index).size()) + 1;
       std::ranges::sort(taken_);
@@ -221,10 +272,12 @@ class ArenaPlanner {
   }
 
   std::span<const ArenaBuffer> buffers_;
-  std::vector<uint32_t> used_;       // buffers that are not empty
-  std::vector<size_t> begin_;        // conflicts_ of buffer i: [begin_[i], begin_[i + 1])
-  std::vector<uint32_t> conflicts_;  // buffers that live at the same time
-  std::vector<int64_t> fullest_;     // most bytes live at any step of the buffer's range
+  std::span<const ArenaTrail> trails_;
+  std::vector<const ArenaTrail*> trail_of_;  // by conflict, if there are trails; null: none
+  std::vector<uint32_t> used_;               // buffers that are not empty
+  std::vector<size_t> begin_;                // conflicts_ of buffer i: [begin_[i], begin_[i + 1])
+  std::vector<uint32_t> conflicts_;          // buffers that live at the same time
+  std::vector<int64_t> fullest_;             // most bytes live at any step of the buffer's range
   int64_t max_live_ = 0;
   int32_t max_live_step_ = 0;
   int64_t stop_at_ = 0;
@@ -268,8 +321,8 @@ std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const Ar
   return offsets;
 }
 
-ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers) {
-  ArenaPlanner planner(buffers);
+ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails) {
+  ArenaPlanner planner(buffers, trails);
   planner.try_greedy_by_size();
   planner.try_other_orders();
   planner.climb();
@@ -277,7 +330,7 @@ ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers) {
 }
 
 ArenaPlan plan_arena_greedy(std::span<const ArenaBuffer> buffers) {
-  ArenaPlanner planner(buffers);
+  ArenaPlanner planner(buffers, {});
   planner.try_greedy_by_size();
   return std::move(planner).result();
 }

@@ -1,5 +1,5 @@
 // Assigns offsets to buffers that share one arena: two buffers may overlap only if they are never
-// live at the same step.
+// live at the same step, or if one is written over the other while that is read (ArenaTrail).
 //
 // Method: first fit in several orders (by size, by lifetime, from the fullest step outwards), then
 // hill climbing over the best order: a buffer that ends at the top of the arena, or one of those
@@ -20,14 +20,30 @@ struct ArenaBuffer {
   int32_t last = 0;
 };
 
+// Buffer `result` is written while buffer `operand` is still read, from lower to higher addresses:
+// they may overlap if offset(result) + lag ≤ offset(operand), so that nothing is written over that
+// is read later. `result` begins to live while `operand` does.
+struct ArenaTrail {
+  uint32_t operand = 0, result = 0;
+  int64_t lag = 0;
+};
+
+// Bytes that two buffers share at most, both placed as near to each other as the lag allows.
+constexpr int64_t trail_overlap(int64_t operand_bytes, int64_t result_bytes, int64_t lag) {
+  const int64_t operand_end = (lag > 0 ? lag : 0) + operand_bytes;
+  const int64_t both = operand_end > result_bytes ? operand_end : result_bytes;
+  return both < operand_bytes + result_bytes ? operand_bytes + result_bytes - both : 0;
+}
+
 struct ArenaPlan {
   std::vector<int64_t> offsets;  // one per buffer, multiple of its alignment
   int64_t total = 0;             // highest end of any buffer
-  int64_t max_live = 0;          // lower bound: most bytes live at one step, without alignment
-  int32_t max_live_step = 0;     // first step where that happens
+  // Lower bound: most bytes live at one step, without alignment, less what trails let overlap.
+  int64_t max_live = 0;
+  int32_t max_live_step = 0;  // first step where that happens
 };
 
-ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers);
+ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails = {});
 
 // Places `guests` in the gaps of a plan of `buffers`, which do not move: first fit by decreasing
 // size, above all buffers if there is no gap. Returns the offsets of the guests; the caller

@@ -41,6 +41,8 @@ struct Compiled {
   std::unique_ptr<LoweredPartition> partition;
   std::vector<uint32_t> offsets;
   uint32_t scratch_bytes = 0;
+  // In the scratch memory, inputs first, as a program's arena has them; empty: apart from it.
+  std::vector<uint32_t> operand_offsets;
   uint32_t most_activation_bytes = 0;  // live at one step, staging not counted, operands counted
   std::vector<std::byte> payload;
 
@@ -64,6 +66,32 @@ inline void place(Compiled& compiled) {
   const ArenaPlan plan = plan_arena(buffers);
   for (const int64_t offset : plan.offsets)
     compiled.offsets.push_back(static_cast<uint32_t>(offset));
+  compiled.scratch_bytes = (static_cast<uint32_t>(plan.total) + 15) / 16 * 16;
+}
+
+// The same with the operands in one arena with the buffers, and results over operands.
+inline void place_together(Compiled& compiled) {
+  const LoweredPartition& partition = *compiled.partition;
+  std::vector<ArenaBuffer> buffers;
+  const auto add = [&](const auto& uses) {
+    const auto first = static_cast<uint32_t>(buffers.size());
+    for (const auto& use : uses)
+      buffers.push_back({use.bytes, 16, static_cast<int32_t>(use.first_step),
+                         static_cast<int32_t>(use.last_step)});
+    return first;
+  };
+  const uint32_t first[] = {add(partition.inputs), add(partition.outputs),
+                            add(partition.buffers)};  // in the order of MemoryRef::Kind
+  const auto of = [&](MemoryRef ref) { return first[static_cast<size_t>(ref.kind)] + ref.index; };
+  std::vector<ArenaTrail> trails;
+  for (const Trail& trail : partition.trails)
+    trails.push_back({of(trail.operand), of(trail.result), trail.lag});
+  const ArenaPlan plan = plan_arena(buffers, trails);
+  compiled.offsets.clear();
+  compiled.operand_offsets.clear();
+  for (uint32_t i = 0; i < buffers.size(); ++i)
+    (i < first[2] ? compiled.operand_offsets : compiled.offsets)
+        .push_back(static_cast<uint32_t>(plan.offsets[i]));
   compiled.scratch_bytes = (static_cast<uint32_t>(plan.total) + 15) / 16 * 16;
 }
 
@@ -110,20 +138,26 @@ inline Outcome simulate(const Module& module, const Compiled& compiled,
   const Graph& graph = module.forward();
   Memory payload(compiled.payload.size());
   std::copy(compiled.payload.begin(), compiled.payload.end(), payload.data());
+  Memory scratch(compiled.scratch_bytes);
   std::vector<Memory> memories;
+  std::vector<npu::Buffer> operands;
+  const auto add_operand = [&](const Type& type) {
+    const auto bytes = static_cast<uint32_t>(type.bytes());
+    if (compiled.operand_offsets.empty())
+      operands.push_back(memories.emplace_back(bytes).buffer());
+    else
+      operands.push_back({scratch.data() + compiled.operand_offsets[operands.size()], bytes});
+    return static_cast<std::byte*>(operands.back().data);
+  };
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Type& type = graph.type(graph.inputs()[i]);
-    Memory& memory = memories.emplace_back(static_cast<size_t>(type.bytes()));
+    std::byte* const memory = add_operand(type);
     const std::vector<size_t> places = physical_places(type);
     const size_t size = byte_size(type.dtype);
     for (size_t e = 0; e < places.size(); ++e)
-      std::copy_n(inputs[i].bytes().data() + e * size, size, memory.data() + places[e] * size);
+      std::copy_n(inputs[i].bytes().data() + e * size, size, memory + places[e] * size);
   }
-  for (const ValueId output : graph.outputs())
-    memories.emplace_back(static_cast<size_t>(graph.type(output).bytes()));
-  std::vector<npu::Buffer> operands;
-  for (Memory& memory : memories) operands.push_back(memory.buffer());
-  Memory scratch(compiled.scratch_bytes);
+  for (const ValueId output : graph.outputs()) add_operand(graph.type(output));
 
   simulator::HostSimulator simulator(target, kernel_set);
   const npu::Driver driver = simulator.driver();
@@ -141,8 +175,8 @@ inline Outcome simulate(const Module& module, const Compiled& compiled,
     const std::vector<size_t> places = physical_places(type);
     const size_t size = byte_size(type.dtype);
     for (size_t e = 0; e < places.size(); ++e)
-      std::copy_n(memories[inputs.size() + i].data() + places[e] * size, size,
-                  tensor.view().data + e * size);
+      std::copy_n(static_cast<std::byte*>(operands[inputs.size() + i].data) + places[e] * size,
+                  size, tensor.view().data + e * size);
   }
   return outcome;
 }

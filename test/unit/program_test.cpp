@@ -121,6 +121,58 @@ TEST(ArenaPlanner, SmallProgramsAreOptimal) {
   }
 }
 
+// A result of 100 bytes that stays 30 below an operand of 200: 230 bytes and their alignment.
+TEST(ArenaPlanner, AResultGoesBelowItsOperand) {
+  const std::vector<ArenaBuffer> buffers{{200, 16, 0, 2}, {100, 16, 2, 4}};
+  const ArenaTrail trail{0, 1, 30};
+  const ArenaPlan plan = plan_arena(buffers, {&trail, 1});
+  EXPECT_EQ(plan.max_live, 230);
+  EXPECT_EQ(plan.offsets, (std::vector<int64_t>{32, 0}));
+  EXPECT_EQ(plan.total, 232);
+  EXPECT_EQ(plan_arena(buffers).total, 308);
+  // A lag of the whole result saves nothing.
+  const ArenaTrail none{0, 1, 100};
+  EXPECT_EQ(plan_arena(buffers, {&none, 1}).max_live, 300);
+}
+
+TEST(ArenaPlanner, TrailsAreKept) {
+  std::mt19937 random(11);
+  int smaller = 0;
+  for (int round = 0; round < 60; ++round) {
+    const std::vector<ArenaBuffer> buffers =
+        random_buffers(random, 5 + static_cast<int>(random() % 60));
+    std::vector<ArenaTrail> trails;
+    for (uint32_t a = 0; a < buffers.size(); ++a)
+      for (uint32_t b = 0; b < buffers.size(); ++b)
+        if (a != b && buffers[a].first < buffers[b].first && buffers[b].first <= buffers[a].last &&
+            buffers[a].size > 0 && buffers[b].size > 0 && random() % 2 == 0)
+          trails.push_back({a, b, static_cast<int64_t>(random() % 4000) - 1000});
+    const ArenaPlan plan = plan_arena(buffers, trails);
+    int64_t top = 0;
+    for (uint32_t a = 0; a < buffers.size(); ++a) {
+      EXPECT_EQ(plan.offsets[a] % buffers[a].alignment, 0);
+      if (buffers[a].size > 0) top = std::max(top, plan.offsets[a] + buffers[a].size);
+      for (uint32_t b = 0; b < a; ++b) {
+        if (buffers[a].first > buffers[b].last || buffers[b].first > buffers[a].last ||
+            plan.offsets[a] >= plan.offsets[b] + buffers[b].size ||
+            plan.offsets[b] >= plan.offsets[a] + buffers[a].size)
+          continue;
+        EXPECT_TRUE(std::ranges::any_of(
+            trails,
+            [&](const ArenaTrail& trail) {
+              return std::minmax(trail.operand, trail.result) == std::minmax(a, b) &&
+                     plan.offsets[trail.result] + trail.lag <= plan.offsets[trail.operand];
+            }))
+            << a << " and " << b;
+      }
+    }
+    EXPECT_EQ(plan.total, top);
+    EXPECT_GE(plan.total, plan.max_live);
+    smaller += plan.total < plan_arena(buffers).total ? 1 : 0;
+  }
+  EXPECT_GE(smaller, 20);
+}
+
 TEST(ArenaPlanner, EdgeCases) {
   EXPECT_EQ(plan_arena({}).total, 0);
   const ArenaBuffer empty{0, 16, 0, 5};

@@ -56,6 +56,16 @@ void NeutronPartition::take(Plan plan) {
     (operand.kind == Storage::Kind::kInput ? inputs : outputs)[operand.operand] = {
         buffer.bytes, buffer.first_step, buffer.last_step};
   }
+  const auto memory_of = [&](uint32_t buffer) -> MemoryRef {
+    if (interior_of_[buffer] != kNone) return {MemoryRef::Kind::kBuffer, interior_of_[buffer]};
+    const Storage& operand = storages_[*memory_.buffers[buffer].operand_storage];
+    return {
+        operand.kind == Storage::Kind::kInput ? MemoryRef::Kind::kInput : MemoryRef::Kind::kOutput,
+        operand.operand};
+  };
+  trails.clear();
+  for (const BufferTrail& trail : memory_.trails)
+    trails.push_back({memory_of(trail.operand), memory_of(trail.result), trail.lag});
   staging_of_.assign(calls_.size(), kNone);
   const std::vector<uint32_t> last = last_readers(calls_);
   for (uint32_t call = 0; call < calls_.size(); ++call) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "compiler/backends/neutron/memory/trails.h"
+#include "compiler/support/arena_planner.h"
+
 namespace dtr::neutron {
 namespace {
 
@@ -137,6 +140,14 @@ MemoryPlan plan_memory(const LoweredGraph& graph) {
     if (buffer.first_step == UINT32_MAX) continue;
     change[buffer.first_step] += buffer.bytes;
     if (buffer.last_step + 1 <= steps) change[buffer.last_step + 1] -= buffer.bytes;
+  }
+  plan.trails = find_trails(graph, plan);
+  for (const BufferTrail& trail : plan.trails) {
+    const Buffer& operand = plan.buffers[trail.operand];
+    const Buffer& result = plan.buffers[trail.result];
+    const int64_t shared = trail_overlap(operand.bytes, result.bytes, trail.lag);
+    change[result.first_step] -= shared;
+    change[operand.last_step + 1] += shared;
   }
   int64_t live = 0;
   for (uint32_t step = 0; step < steps; ++step)

@@ -18,17 +18,29 @@ struct Buffer {
   std::string name;
 };
 
+// Buffer `result` is written while `operand` is still read (dtr::Trail).
+struct BufferTrail {
+  uint32_t operand = 0, result = 0;
+  int64_t lag = 0;
+};
+
 struct MemoryPlan {
   std::vector<uint32_t> buffer_of;  // by storage
   std::vector<Buffer> buffers;
-  std::vector<uint64_t> live_bytes;  // by step: operands and interior, staging not counted
+  std::vector<BufferTrail> trails;  // that save bytes
+  // By step: operands and interior, staging not counted, less what trails let overlap.
+  std::vector<uint64_t> live_bytes;
   uint64_t peak() const;
 };
 
 // Lets a call overwrite an operand where the kernel allows it (Lookup, Add, Softmax; the addend of
 // a convolution unless it is also its input) and no later call reads that operand. Inputs of the
 // delegate are never overwritten. A result that is an output of the delegate may share its buffer
-// in the same way. Linear in the number of calls.
+// in the same way.
+//
+// Where several calls, stripes of a chain, read an operand for the last time and write a result,
+// both from low to high addresses, the result may be written over the part of the operand that is
+// not read any more: a trail. A call by itself never writes where it reads, but as said above.
 MemoryPlan plan_memory(const LoweredGraph& graph);
 
 }  // namespace dtr::neutron

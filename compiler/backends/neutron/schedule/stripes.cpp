@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/backends/neutron/memory/trails.h"
 #include "compiler/backends/neutron/schedule/row_access.h"
 #include "compiler/backends/neutron/schedule/schedule.h"
+#include "compiler/support/arena_planner.h"
 
 namespace dtr::neutron {
 namespace {
@@ -293,8 +295,13 @@ class ChainSearch {
     return least;
   }
 
-  // Bytes of tensors in use while the chain runs, without those of its stripes.
-  uint64_t outside_bytes(const Chain& chain) const {
+  // Tensors in use while the chain runs that are not of its stripes.
+  struct Outside {
+    uint64_t bytes = 0;  // what is written in place counted once
+    // Storages that the chain reads last, and those that it writes first, in memory of their own.
+    std::vector<uint32_t> operands, results;
+  };
+  Outside outside_of(const Chain& chain) const {
     std::vector<uint32_t> used;
     uint64_t bytes = 0;
     for (uint32_t storage = 0; storage < graph_.storages.size(); ++storage)
@@ -304,13 +311,93 @@ class ChainSearch {
         used.push_back(storage);
         bytes += graph_.storages[storage].bytes;
       }
+    std::vector<bool> shares(graph_.storages.size(), false);
     for (const uint32_t operand : used)
       for (const uint32_t result : used)
-        if (operand != result && memory_.buffer_of[operand] == memory_.buffer_of[result] &&
-            rows_.last(operand) == rows_.first(result) &&
-            !is_read_before(operand, chain.first, rows_.first(result)))
-          bytes -= graph_.storages[result].bytes;
-    return bytes;
+        if (operand != result && memory_.buffer_of[operand] == memory_.buffer_of[result]) {
+          shares[operand] = shares[result] = true;
+          if (rows_.last(operand) == rows_.first(result) &&
+              !is_read_before(operand, chain.first, rows_.first(result)))
+            bytes -= graph_.storages[result].bytes;
+        }
+    Outside outside{.bytes = bytes};
+    for (const uint32_t storage : used) {
+      const Storage::Kind kind = graph_.storages[storage].kind;
+      if (shares[storage]) continue;
+      const bool is_there = kind == Storage::Kind::kInput || rows_.first(storage) < chain.first;
+      if (kind != Storage::Kind::kOutput && is_there && rows_.last(storage) <= chain.last)
+        outside.operands.push_back(storage);
+      if (kind != Storage::Kind::kInput && rows_.first(storage) >= chain.first &&
+          rows_.last(storage) > chain.last)
+        outside.results.push_back(storage);
+    }
+    return outside;
+  }
+
+  // Bytes that results of the chain share with operands, as find_trails will see it. `sampled`:
+  // looks at few stripes.
+  uint64_t shared_bytes(const ChainRows& rows, const Chain& chain, const Outside& outside,
+                        bool sampled) const {
+    uint64_t most = 0;
+    for (const uint32_t result : outside.results)
+      for (const uint32_t operand : outside.operands) {
+        const int64_t from = graph_.storages[operand].bytes, to = graph_.storages[result].bytes;
+        if (static_cast<uint64_t>(std::min(from, to)) <= most) continue;
+        const std::optional<int64_t> lag = lag_of(rows, chain, operand, result, sampled);
+        if (lag) most = std::max(most, static_cast<uint64_t>(trail_overlap(from, to, *lag)));
+      }
+    return most;
+  }
+
+  std::optional<int64_t> lag_of(const ChainRows& rows, const Chain& chain, uint32_t operand,
+                                uint32_t result, bool sampled) const {
+    std::optional<int64_t> most;
+    TrailLag lag;
+    std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
+    bool written = false;
+    const auto add = [&](uint32_t index) {
+      const std::optional<Stripe> stripe = rows.stripe(index, chain.stripes, done);
+      if (!stripe) return;
+      for (uint32_t call = chain.first; call <= chain.last; ++call) {
+        const RowRange of = stripe->results[call - chain.first];
+        if (of.empty()) continue;
+        ByteRange read, write;
+        std::optional<Kernel> part;
+        for (const RowOperand& touched : rows_.access(call)->operands) {
+          const uint32_t storage = touched.address.region;
+          if (storage != operand && storage != result) continue;
+          if (!part) part = rows_of(graph_.calls[call].kernel, *rows_.access(call), of);
+        }
+        if (!part) continue;
+        visit_addresses(*part, [&](const npu::Address& address, Access access) {
+          if (address.region != operand && address.region != result) return;
+          const ByteRange bytes = footprint(*part, address, graph_.storages[address.region].bytes);
+          if (address.region == operand) {
+            read = read.begin == read.end ? bytes
+                                          : ByteRange{std::min(read.begin, bytes.begin),
+                                                      std::max(read.end, bytes.end)};
+            written |= access == Access::kWrite;
+          } else if (access == Access::kWrite) {
+            write = {std::min(write.begin, bytes.begin), std::max(write.end, bytes.end)};
+          }
+        });
+        lag.add_call(read, write);
+      }
+    };
+    if (!sampled) {
+      for (uint32_t index = 0; index < chain.stripes; ++index) add(index);
+      most = lag.lag();
+    } else {
+      for (const uint32_t index : {0u, chain.stripes / 2, chain.stripes - 2}) {
+        lag = {};
+        for (uint32_t call = chain.first; call <= chain.last; ++call)
+          done[call - chain.first] = first_row(call, index, chain);
+        add(index);
+        add(index + 1);
+        most = std::max(most.value_or(INT64_MIN), lag.lag());
+      }
+    }
+    return written || most == INT64_MIN ? std::nullopt : most;
   }
   // A call of the chain before `writer` reads the tensor: in the next stripe it would find what
   // `writer` wrote in its place.
@@ -321,10 +408,20 @@ class ChainSearch {
     return false;
   }
 
+  uint64_t bytes_of(const std::vector<uint32_t>& storages) const {
+    uint64_t bytes = 0;
+    for (const uint32_t storage : storages) bytes += graph_.storages[storage].bytes;
+    return bytes;
+  }
+
   // The cost of the chain with the fewest stripes that fits, which it stores in `chain`.
   uint64_t cheapest(Chain& chain) const {
-    const uint64_t outside = outside_bytes(chain);
-    if (outside >= limit_) return kNever;
+    const Outside outside = outside_of(chain);
+    const uint64_t least_outside =
+        outside.operands.empty() || outside.results.empty()
+            ? outside.bytes
+            : outside.bytes - std::min(bytes_of(outside.operands), bytes_of(outside.results));
+    if (least_outside >= limit_) return kNever;
     const std::optional<ChainRows> rows = ChainRows::make(rows_, chain.first, chain.last);
     if (!rows) return kNever;
     uint64_t constants = 0;
@@ -335,14 +432,25 @@ class ChainSearch {
     const auto within = std::ranges::find_if(
         kStripes, [&](uint32_t stripes) { return stripes > rows->most_stripes(); });
     const auto count = static_cast<size_t>(within - kStripes.begin());
+    // Bytes beside the stripes, by number of stripes; 0: not known yet.
+    std::array<uint64_t, 2 * kStripes.size()> known{};
+    const auto beside = [&](size_t at, bool sampled) {
+      uint64_t& bytes = known[2 * at + (sampled ? 1 : 0)];
+      if (bytes == 0) {
+        const Chain of{chain.first, chain.last, kStripes[at], false};
+        bytes = outside.bytes - shared_bytes(*rows, of, outside, sampled);
+      }
+      return bytes;
+    };
     uint64_t best = kNever;
     for (const bool keeps : {true, false}) {
-      if (keeps && outside + constants >= limit_) continue;
+      if (keeps && least_outside + constants >= limit_) continue;
       if (!keeps && machine_.options.constants_in_sram) continue;
       Chain tried{chain.first, chain.last, 1, keeps};
       const auto fits = [&](size_t at, bool sampled) {
         tried.stripes = kStripes[at];
-        return cost(*rows, tried, outside + (keeps ? constants : 0), sampled, false) != kNever;
+        return cost(*rows, tried, beside(at, sampled) + (keeps ? constants : 0), sampled, false) !=
+               kNever;
       };
       if (count == 0 || !fits(count - 1, true)) continue;
       // The fewest stripes: more of them never need more memory, up to a row of rounding.
@@ -357,7 +465,8 @@ class ChainSearch {
       while (low < count && !fits(low, false)) ++low;
       if (low == count) continue;
       tried.stripes = kStripes[low];
-      const uint64_t cycles = cost(*rows, tried, outside + (keeps ? constants : 0), false, true);
+      const uint64_t cycles =
+          cost(*rows, tried, beside(low, false) + (keeps ? constants : 0), false, true);
       if (cycles >= best) continue;
       best = cycles;
       chain = tried;
