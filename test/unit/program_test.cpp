@@ -274,6 +274,40 @@ TEST(MemoryPlanner, DelegateSharesMemoryWithItsOperands) {
   EXPECT_EQ(std::get<DelegateCallPlan>(made.plan.calls[0]).payload.size(), 12u);
 }
 
+// The result stays 100 bytes below the operand, unless somebody still needs the operand.
+TEST(MemoryPlanner, AResultIsWrittenOverItsOperand) {
+  const auto arena = [](const auto& change) {
+    DelegatePlan made;
+    made.partition.inputs = {{1000, 0, 2}};
+    made.partition.outputs = {{1000, 1, 2}};
+    made.partition.buffers.clear();
+    made.partition.trails = {{{MemoryRef::Kind::kInput, 0}, {MemoryRef::Kind::kOutput, 0}, 100}};
+    change(made);
+    const auto map = plan_memory(made.plan);
+    EXPECT_TRUE(map);
+    return std::pair(map->max_live_bytes, map->arena_bytes);
+  };
+  EXPECT_EQ(arena([](DelegatePlan&) {}), std::pair(int64_t{1100}, int64_t{112 + 1000}));
+  const std::pair<int64_t, int64_t> apart(2000, 1008 + 1000);
+  EXPECT_EQ(arena([](DelegatePlan& made) {
+              made.plan.calls.emplace_back(
+                  DelegateCallPlan{.delegate_id = "Fake", .inputs = {made.x}, .outputs = {}});
+            }),
+            apart);
+}
+
+TEST(MemoryPlanner, AnOutputIsNotWrittenOver) {
+  DelegatePlan made;
+  made.partition.inputs = {{1000, 0, 2}};
+  made.partition.outputs = {{1000, 1, 2}};
+  made.partition.buffers.clear();
+  made.partition.trails = {{{MemoryRef::Kind::kInput, 0}, {MemoryRef::Kind::kOutput, 0}, 100}};
+  made.plan.outputs.push_back(made.x);
+  const auto map = plan_memory(made.plan);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->arena_bytes, 1008 + 1000);
+}
+
 TEST(MemoryPlanner, RefusesWhatDoesNotFit) {
   DelegatePlan made;
   made.plan.target = "tiny";

@@ -429,15 +429,19 @@ class ChainSearch {
       constants += graph_.calls[call].constants.size();
     if (machine_.options.constants_in_sram) constants = 0;
 
-    const auto within = std::ranges::find_if(
-        kStripes, [&](uint32_t stripes) { return stripes > rows->most_stripes(); });
-    const auto count = static_cast<size_t>(within - kStripes.begin());
+    // As many stripes as rows last: they need the least memory.
+    std::vector<uint32_t> stripes;
+    for (const uint32_t each : kStripes)
+      if (each < rows->most_stripes()) stripes.push_back(each);
+    if (rows->most_stripes() > 1)
+      stripes.push_back(std::min(rows->most_stripes(), kStripes.back()));
+    const size_t count = stripes.size();
     // Bytes beside the stripes, by number of stripes; 0: not known yet.
-    std::array<uint64_t, 2 * kStripes.size()> known{};
+    std::array<uint64_t, 2 * kStripes.size() + 2> known{};
     const auto beside = [&](size_t at, bool sampled) {
       uint64_t& bytes = known[2 * at + (sampled ? 1 : 0)];
       if (bytes == 0) {
-        const Chain of{chain.first, chain.last, kStripes[at], false};
+        const Chain of{chain.first, chain.last, stripes[at], false};
         bytes = outside.bytes - shared_bytes(*rows, of, outside, sampled);
       }
       return bytes;
@@ -448,9 +452,10 @@ class ChainSearch {
       if (!keeps && machine_.options.constants_in_sram) continue;
       Chain tried{chain.first, chain.last, 1, keeps};
       const auto fits = [&](size_t at, bool sampled) {
-        tried.stripes = kStripes[at];
-        return cost(*rows, tried, beside(at, sampled) + (keeps ? constants : 0), sampled, false) !=
-               kNever;
+        tried.stripes = stripes[at];
+        const uint64_t kept = keeps ? constants : 0;
+        return cost(*rows, tried, least_outside + kept, sampled, false) != kNever &&
+               cost(*rows, tried, beside(at, sampled) + kept, sampled, false) != kNever;
       };
       if (count == 0 || !fits(count - 1, true)) continue;
       // The fewest stripes: more of them never need more memory, up to a row of rounding.
@@ -464,7 +469,7 @@ class ChainSearch {
       }
       while (low < count && !fits(low, false)) ++low;
       if (low == count) continue;
-      tried.stripes = kStripes[low];
+      tried.stripes = stripes[low];
       const uint64_t cycles =
           cost(*rows, tried, beside(low, false) + (keeps ? constants : 0), false, true);
       if (cycles >= best) continue;
