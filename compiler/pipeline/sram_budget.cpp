@@ -12,8 +12,9 @@
 namespace dtr {
 namespace {
 
-// The bisection stops where its bounds are this many bytes apart.
+// The bisection stops where its bounds are this many bytes apart, or this part of the upper one.
 constexpr uint64_t kStep = 16;
+constexpr uint64_t kPart = 1024;
 constexpr int kMostSteps = 24;
 constexpr int kMostTries = 10;
 constexpr uint64_t kNeighbours = 8;
@@ -185,7 +186,7 @@ class BudgetSearch {
       keep(choice);
     };
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
-    for (int i = 0; i < kMostSteps && high - low > kStep; ++i) {
+    for (int i = 0; i < kMostSteps && high - low > std::max(kStep, high / kPart); ++i) {
       const uint64_t limit = low + (high - low) / 2;
       DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
       if (!cost || cost->cycles > most_cycles) {

@@ -18,7 +18,7 @@ constexpr int64_t kMaxWork =
 constexpr int kMaxIdleRounds = 400;  // rounds without a gain before climbing ends
 // The same with trails, whose bound is seldom reached: more rounds for few buffers, less work for
 // many, because a search within a budget of SRAM makes dozens of plans.
-constexpr int64_t kMaxTrailWork = 800'000;
+constexpr int64_t kMaxTrailWork = 2'000'000;
 constexpr int kMaxIdleTrailRounds = 2000;
 
 // Small generator of our own, so that offsets do not depend on a library's.
