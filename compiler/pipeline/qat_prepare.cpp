@@ -471,7 +471,9 @@ class Preparation {
       return editor_.add_node(before, like, target, arguments, name + "_fake_quantized",
                               DType::kFloat32, editor_.shape(name));
     };
-    if (described.spec.kind == Kind::kFixed)
+    const bool narrower = ranges_ != nullptr &&
+                          (*ranges_)[static_cast<size_t>(group)].scale() != described.spec.scale;
+    if (described.spec.is_given() || (described.spec.kind == Kind::kFixed && !narrower))
       return add("aten.fake_quantize_per_tensor_affine.default",
                  {{"self", Name{name}},
                   {"scale", double{described.spec.scale}},

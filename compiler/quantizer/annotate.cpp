@@ -18,7 +18,7 @@ class Groups {
   int add(QuantSpec spec, ValueId observed) {
     groups_.push_back(
         {.spec = spec,
-         .observed = spec.kind == Kind::kFixed ? std::vector<ValueId>{} : std::vector{observed}});
+         .observed = spec.is_given() ? std::vector<ValueId>{} : std::vector{observed}});
     parent_.push_back(static_cast<int>(parent_.size()));
     return parent_.back();
   }
@@ -30,7 +30,7 @@ class Groups {
   QuantizationGroup& at(int group) { return groups_[index(find(group))]; }
 
   void observe(int group, ValueId value) {
-    if (at(group).spec.kind != Kind::kFixed) at(group).observed.push_back(value);
+    if (!at(group).spec.is_given()) at(group).observed.push_back(value);
   }
   // Joins two groups if one quantization can serve both.
   bool unite(int a, int b) {
@@ -57,7 +57,8 @@ class Groups {
       case Kind::kAffine:
         return true;
       case Kind::kSymmetric:
-        if (existing.spec.kind == Kind::kFixed) return existing.spec.zero_point == 0;
+        if (existing.spec.kind == Kind::kFixed)
+          return existing.spec.is_given() && existing.spec.zero_point == 0;
         existing.spec = spec;
         return true;
       default:
@@ -360,6 +361,7 @@ class Annotator {
   // Ranges come from the elements that somebody selects, where all readers of a value select.
   void observe_what_is_selected() {
     selected_.resize(graph_.value_slots());
+    annotation_.windows.resize(graph_.value_slots());
     for (auto id = order_.rbegin(); id != order_.rend(); ++id)
       for (const ValueId result : graph_.op(*id).results)
         selected_[result.index] = selected(result);
@@ -379,17 +381,25 @@ class Annotator {
     }
   }
 
-  // The values that hold all that is selected from `value`, behind ops that move data, too; empty:
-  // its own elements count. Later values are known.
-  std::vector<ValueId> selected(ValueId value) const {
+  // The values that hold all that is selected from `value`, behind ops that move data, too: itself,
+  // if readers tell only elements in a window apart. Empty: all of its elements count. Later values
+  // are known.
+  std::vector<ValueId> selected(ValueId value) {
     constexpr size_t kMost = 8;  // so that chains of wide branches take linear time
     const Value& v = graph_.value(value);
     if (v.output_uses > 0) return {};
     std::vector<ValueId> found;
+    std::optional<ReadWindow> window;
     for (const Use& use : v.uses) {
       const Op& op = graph_.op(use.op);
       const std::optional<AnnotatedOp>& annotated = annotation_.ops[use.op.index];
       if (!annotated || op.results.size() != 1) return {};
+      if (const std::optional<ReadWindow>& own = annotated->specs.window; own && use.operand == 0) {
+        if (window && window != own) return {};
+        if (!window) found.push_back(value);
+        window = own;
+        continue;
+      }
       const std::vector<ValueId>& behind = selected_[op.results[0].index];
       if (!annotated->specs.selects && (behind.empty() || !op.def->has_trait(kMovesData)))
         return {};
@@ -397,6 +407,7 @@ class Annotator {
       if (behind.empty()) found.push_back(op.results[0]);
       if (found.size() > kMost) return {};
     }
+    annotation_.windows[value.index] = window;
     return found;
   }
 

@@ -16,7 +16,7 @@ namespace dtr {
 struct QuantizationGroup {
   QuantSpec spec;  // kAffine, kSymmetric or kFixed
   std::vector<ValueId>
-      observed;  // values whose elements determine the range, with constants; empty for kFixed
+      observed;  // values whose elements determine the range, with constants; empty if it is given
 };
 
 struct AnnotatedOp {
@@ -54,9 +54,11 @@ struct Annotation {
   // the graph, result of a float op): the quantization in which most annotated ops read it. An
   // operand may be read in another one (operand_groups).
   std::vector<int> group_of_value;
-  // values that are not observed themselves, because all their readers select: `observed` has other
-  // values for them
+  // values that are not observed themselves, or not all of their elements, because all their
+  // readers select: `observed` has other values for them, or they have a window
   std::vector<ValueId> selected;
+  // By value slot: the elements that the readers of an observed value tell apart.
+  std::vector<std::optional<ReadWindow>> windows;
 };
 
 // What is not to share a quantization although its pattern says so (unlike_ranges.h).

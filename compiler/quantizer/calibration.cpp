@@ -65,12 +65,46 @@ std::vector<float> elements_but_infinite(std::span<const float> elements) {
   return others;
 }
 
+// The position of a logical axis of (N, C, H, W) in (N, H, W, C).
+size_t axis_in_channels_last(size_t axis) { return axis == 0 ? 0 : axis == 1 ? 3 : axis - 1; }
+
+// The elements with those that readers do not tell from a bound (`ReadWindow`) at that bound. Rows
+// that a mask excludes wholly are left out: no element of them counts.
+std::vector<float> elements_in_window(const TensorView& tensor, const ReadWindow& window,
+                                      std::optional<size_t> axis) {
+  constexpr float kMasked = -9999;  // as masks of floats exclude: -10,000, -1e9, the least float
+  const std::span<const float> elements = tensor.values<float>();
+  const size_t count = axis ? static_cast<size_t>(tensor.shape[*axis]) : elements.size();
+  size_t stride = 1;
+  for (size_t i = axis ? *axis + 1 : tensor.shape.size(); i < tensor.shape.size(); ++i)
+    stride *= static_cast<size_t>(tensor.shape[i]);
+  std::vector<float> inside;
+  inside.reserve(elements.size());
+  for (size_t outer = 0; outer < elements.size(); outer += count * stride)
+    for (size_t first = outer; first < outer + stride; ++first) {
+      float greatest = elements[first];
+      bool masked = true;
+      for (size_t i = 0; i < count; ++i) {
+        greatest = std::max(greatest, elements[first + i * stride]);
+        masked = masked && elements[first + i * stride] <= kMasked;  // false for NaN
+      }
+      if (masked) continue;
+      const float low = std::min(greatest, window.top) - window.below;
+      for (size_t i = 0; i < count; ++i) {
+        const float x = elements[first + i * stride];
+        inside.push_back(x < low ? low : x > window.high ? window.high : x);
+      }
+    }
+  return inside;
+}
+
 class Calibrator {
  public:
   Calibrator(const Module& module, const Graph& graph, const Annotation& annotation,
              Executor& executor, const Samples& samples)
       : module_(module),
         graph_(graph),
+        annotation_(annotation),
         executor_(executor),
         samples_(samples),
         empty_(observers_of(graph, annotation)),
@@ -145,6 +179,19 @@ class Calibrator {
     return merged;
   }
 
+  // The elements of a value that its readers tell apart; empty: all.
+  std::vector<float> in_window(ValueId value, const TensorView& tensor, bool logical) const {
+    const std::optional<ReadWindow>& window = annotation_.windows[value.index];
+    if (!window || tensor.elements() == 0) return {};
+    std::optional<size_t> axis;
+    if (window->dim)
+      axis = static_cast<size_t>(*window->dim < 0
+                                     ? *window->dim + static_cast<int64_t>(tensor.shape.size())
+                                     : *window->dim);
+    if (axis && !logical) axis = axis_in_channels_last(*axis);
+    return elements_in_window(tensor, *window, axis);
+  }
+
   Observers take() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) return empty_;
@@ -162,8 +209,13 @@ class Calibrator {
           if (bad.valid() || tensor.dtype != DType::kFloat32) return;
           std::optional<ValueStatistics>& statistics = observers.values[value.index];
           const bool is_output = graph_.value(value).output_uses > 0;
-          bool finite = statistics ? statistics->observe(tensor.values<float>())
-                                   : !is_output || finite_range(tensor.values<float>()).finite;
+          // The executor may hand (N, C, H, W) as (N, H, W, C).
+          const bool logical = tensor.shape == graph_.type(value).shape;
+          const std::vector<float> inside = in_window(value, tensor, logical);
+          const std::span<const float> elements =
+              inside.empty() ? tensor.values<const float>() : std::span<const float>(inside);
+          bool finite = statistics ? statistics->observe(elements)
+                                   : !is_output || finite_range(elements).finite;
           if (!finite && is_output && graph_.value(value).uses.empty()) {
             const std::vector<float> others = elements_but_infinite(tensor.values<float>());
             finite = !others.empty() &&
@@ -171,8 +223,6 @@ class Calibrator {
           }
           if (!finite) bad = value;
           std::optional<ChannelObserver>& channels = observers.channels[value.index];
-          // The executor may hand (N, C, H, W) as (N, H, W, C).
-          const bool logical = tensor.shape == graph_.type(value).shape;
           if (finite && channels && tensor.elements() > 0)
             observe_channels(
                 tensor, logical ? static_cast<size_t>(channels->axis) : tensor.shape.size() - 1,
@@ -193,6 +243,7 @@ class Calibrator {
 
   const Module& module_;
   const Graph& graph_;
+  const Annotation& annotation_;
   Executor& executor_;
   const Samples& samples_;
   const Observers empty_;

@@ -341,6 +341,14 @@ class Converter {
   ConversionReport report_;
 };
 
+// Whether a group that may do without has statistics: a file of an earlier version has none.
+bool is_known(const Graph& graph, const QuantizationGroup& group,
+              const CalibrationResult& calibration) {
+  return group.spec.kind != Kind::kFixed || std::ranges::all_of(group.observed, [&](ValueId id) {
+           return graph.is_constant(id) || calibration.values.contains(graph.value(id).name);
+         });
+}
+
 }  // namespace
 
 Result<std::vector<Quantization>> group_quantizations(const Module& module, const Graph& graph,
@@ -348,8 +356,11 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
                                                       const CalibrationResult& calibration) {
   std::vector<Quantization> quantizations;
   for (const QuantizationGroup& group : annotation.groups) {
-    if (group.spec.kind == Kind::kFixed) {
-      quantizations.push_back(Quantization::per_tensor(group.spec.scale, group.spec.zero_point));
+    const auto fixed = [&] {
+      return Quantization::per_tensor(group.spec.scale, group.spec.zero_point);
+    };
+    if (group.spec.is_given() || !is_known(graph, group, calibration)) {
+      quantizations.push_back(fixed());
       continue;
     }
     // A constant is known exactly; what was observed may have been smaller than it will be.
@@ -380,6 +391,9 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
     quantizations.push_back(group.spec.kind == Kind::kSymmetric
                                 ? symmetric_quantization(best_range(merged), least)
                                 : best_quantization(merged, least));
+    if (group.spec.kind == Kind::kFixed &&
+        (silent || quantizations.back().scale() * 2 >= group.spec.scale))
+      quantizations.back() = fixed();
   }
   return quantizations;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -61,12 +62,14 @@ Specs gather(const OpView&) {
   return OpAnnotation{{QuantSpec::affine(), QuantSpec::none()}, {QuantSpec::shared_with(0)}};
 }
 
+// ExecuTorch's scale, which holds all results, unless those that were observed need less than half
+// of it: tanh of small elements (a limit of scores as cap · tanh(x / cap)) would be zero.
 Specs unit_interval(const OpView&) {
-  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kUnitScale, -128)}};
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::at_most(kUnitScale, -128)}};
 }
 
 Specs signed_unit_interval(const OpView&) {
-  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::fixed(kSignedScale, 0)}};
+  return OpAnnotation{{QuantSpec::affine()}, {QuantSpec::at_most(kSignedScale, 0)}};
 }
 
 // A padding value other than zero may lie outside of the operand's range.
@@ -152,7 +155,7 @@ Specs softmax(const OpView& view) {
   constexpr float kLeastProbability =
       0x1p-24F;  // of 4,095 equal probabilities each is a code in [0, 255] at 2^-20
   OpAnnotation specs{{QuantSpec::affine()}, {QuantSpec::affine().at_least(kLeastProbability)}};
-  if (columns <= kFewClasses) specs = *unit_interval(view);
+  if (columns <= kFewClasses) specs.results[0] = QuantSpec::fixed(kUnitScale, -128);
   specs.operands.resize(view.operands.size(), QuantSpec::none());  // the mask
   return specs;
 }
@@ -166,6 +169,39 @@ Specs threshold(const OpView& view) {
                                    value, at),
                        "give it the threshold as value");
   return selecting(independent(view));
+}
+
+// Elements that a function takes to the end of its codes whatever they are.
+std::optional<ReadWindow> window_of(const Graph& graph, const Op& op) {
+  // e^-8 of the greatest element is a sixth of an int8 step.
+  constexpr float kTail = 8;
+  // x · e^x and x · erfc(x) are as small beside the whole result
+  constexpr float kLinearTail = 12, kGaussTail = 5;
+  constexpr float kTanhEnd = 5, kSigmoidEnd = 8;
+  struct Row {
+    const OpDef* op;
+    ReadWindow window;
+  };
+  static constexpr Row kRows[] = {
+      {&ops::kExp, {.below = kTail}},
+      {&ops::kSoftplus, {.below = kTail, .top = 0}},
+      {&ops::kSigmoid, {.below = kTail, .top = 0, .high = kSigmoidEnd}},
+      {&ops::kTanh, {.below = kTanhEnd, .top = 0, .high = kTanhEnd}},
+      {&ops::kHardswish, {.below = 3, .top = 0}},
+      {&ops::kGelu, {.below = kGaussTail, .top = 0}},
+      {&ops::kSilu, {.below = kLinearTail, .top = 0}},
+      {&ops::kMish, {.below = kLinearTail, .top = 0}},
+  };
+  if (op.def == &ops::kSoftmax && op.operands.size() == 1) {
+    const int64_t dim = op.attributes.get<int64_t>("dim");
+    const Shape& shape = graph.type(op.operands[0]).shape;
+    if (shape.empty()) return std::nullopt;
+    // All elements of a row at the bound add e^-8 of the greatest.
+    const auto columns = static_cast<float>(shape[*ops::normalize_dim(dim, shape.size())]);
+    return ReadWindow{.below = kTail + std::log(std::max(columns, 1.0F)), .dim = dim};
+  }
+  const auto* row = std::ranges::find(kRows, op.def, &Row::op);
+  return row == std::end(kRows) ? std::nullopt : std::optional(row->window);
 }
 
 struct Pattern {
@@ -219,7 +255,12 @@ class Int8Patterns final : public QuantizationPatterns {
   std::string_view name() const override { return options_.backend; }
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId id) const override {
     auto specs = find(graph, id);
-    if (specs) return specs;
+    if (specs) {
+      specs->window = window_of(graph, graph.op(id));
+      if (options_.fixed_tables)
+        for (QuantSpec& result : specs->results) result.narrows = false;
+      return specs;
+    }
     FloatReason reason = std::move(specs).error();
     constexpr std::string_view kMachine = "{machine}";
     for (size_t at = 0; (at = reason.reason.find(kMachine, at)) != std::string::npos;)

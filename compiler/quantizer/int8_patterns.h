@@ -16,6 +16,7 @@ struct Int8PatternOptions {
   std::string_view backend;      // its name: "neutron"
   std::string_view machine;      // the processor, in reasons: "the NPU"
   bool divides_tensors = false;  // the processor can divide one computed value by another
+  bool fixed_tables = false;     // sigmoid and tanh have the scales of TFLite's operators only
 };
 
 std::unique_ptr<QuantizationPatterns> make_int8_patterns(const Int8PatternOptions& options);

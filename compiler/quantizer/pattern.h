@@ -3,6 +3,8 @@
 // values (calibration.h) and rewrites the graph (convert.h).
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +29,7 @@ struct QuantSpec {
                   // `axis`
     kBias,  // constant only: int32, scale = scale of operand 0 · scale of operand 1 (per channel if
             // that is)
-    kFixed,   // int8 per tensor, −128…127, `scale` and `zero_point` as given
+    kFixed,  // int8 per tensor, −128…127, `scale` and `zero_point` as given, unless it `narrows`
     kShared,  // the quantization of operand `operand` of the same op
   };
   enum class Observer : uint8_t { kHistogram, kMinMax };
@@ -38,7 +40,9 @@ struct QuantSpec {
   int axis = -1;                    // kPerChannel
   float scale = 0;                  // kFixed
   int32_t zero_point = 0;           // kFixed
-  uint32_t operand = 0;             // kShared
+  // kFixed: where the observed range needs less than half of the scale, that range is used
+  bool narrows = false;
+  uint32_t operand = 0;  // kShared
   // kShared result: elements may be outside of the operand's range, so they are observed too
   bool widens = false;
   bool operator==(const QuantSpec&) const = default;
@@ -55,6 +59,11 @@ struct QuantSpec {
   static QuantSpec fixed(float s, int32_t zp) {
     return {.kind = Kind::kFixed, .scale = s, .zero_point = zp};
   }
+  static QuantSpec at_most(float s, int32_t zp) {
+    return {.kind = Kind::kFixed, .scale = s, .zero_point = zp, .narrows = true};
+  }
+  // The quantization is known without observing a value.
+  bool is_given() const { return kind == Kind::kFixed && !narrows; }
   // This spec with another lower bound of the scale.
   QuantSpec at_least(float smallest) const {
     QuantSpec spec = *this;
@@ -66,6 +75,19 @@ struct QuantSpec {
   }
 };
 
+// The elements of its first operand that an op tells apart. Others have the effect of the nearest
+// bound, to less than half a step of an int8 result: they may saturate. A softmax has no use for
+// elements far below the greatest of their row, such as masked ones; tanh none for those above 5.
+struct ReadWindow {
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  // From min(greatest element, `top`) − `below` on; greatest of the row along `dim`, or of all.
+  float below = kInfinity;
+  float top = kInfinity;
+  float high = kInfinity;  // up to here
+  std::optional<int64_t> dim;
+  bool operator==(const ReadWindow&) const = default;
+};
+
 // One entry for each operand and each result of the op.
 struct OpAnnotation {
   std::vector<QuantSpec> operands;
@@ -74,6 +96,7 @@ struct OpAnnotation {
   // on the exact values of the others: maximum, clamp, slice. Elements that such an op never
   // selects need no codes; they may saturate.
   bool selects = false;
+  std::optional<ReadWindow> window;  // none: all elements count
 };
 
 // Why an op stays float.

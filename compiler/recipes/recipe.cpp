@@ -58,7 +58,7 @@ std::unique_ptr<Backend> make_neutron_ir(const TargetDescription& target,
                                  options.converter);
 }
 std::unique_ptr<QuantizationPatterns> neutron_ir_patterns() {
-  return make_int8_patterns({.backend = kNeutronIr, .machine = "the NPU"});
+  return make_int8_patterns({.backend = kNeutronIr, .machine = "the NPU", .fixed_tables = true});
 }
 
 std::unique_ptr<Backend> make_cortex_m(const TargetDescription& target, const BackendOptions&) {

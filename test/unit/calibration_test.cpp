@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include "compiler/executors/onednn_executor.h"
 #include "test/unit/quantizer_kit.h"
 
 namespace dtr {
@@ -183,7 +184,129 @@ TEST(Calibrate, InfiniteResults) {
   ASSERT_TRUE(largest) << to_text(largest.error());
   EXPECT_FLOAT_EQ(*largest, std::log(3.0F));
   EXPECT_FALSE(range_of("  %y: f32[8] = aten.log(%x)", -1));
-  EXPECT_FALSE(range_of("  %l: f32[8] = aten.log(%x)\n  %y: f32[8] = aten.exp(%l)", 0));
+  EXPECT_FALSE(range_of("  %l: f32[8] = aten.log(%x)\n  %y: f32[8] = aten.abs(%l)", 0));
+  const Result<float> read =
+      range_of("  %l: f32[8] = aten.log(%x)\n  %y: f32[8] = aten.exp(%l)", 0);
+  ASSERT_TRUE(read) << to_text(read.error());  // exp(-inf) is 0, and so is exp of the least code
+  EXPECT_FLOAT_EQ(*read, 3);
+}
+
+// The range of `value` when `arrays` are the inputs of a graph.
+Range observed_range(std::string_view text, const std::string& value,
+                     const std::vector<NamedTensor>& arrays) {
+  const Module module = parse(text);
+  const Graph& graph = module.forward();
+  const auto calibration = calibrate_reference(module, annotate(graph, neutron_patterns()), arrays);
+  EXPECT_TRUE(calibration) << (calibration ? "" : to_text(calibration.error()));
+  if (!calibration || !calibration->values.contains(value)) return {};
+  return calibration->values.at(value).range();
+}
+
+std::vector<NamedTensor> elements_of(const std::string& name, Shape shape,
+                                     const std::vector<float>& elements) {
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({name, Tensor(DType::kFloat32, std::move(shape))});
+  std::ranges::copy(elements, arrays[0].tensor.values<float>().begin());
+  return arrays;
+}
+
+// Of a row of four, 8 + ln 4 below its greatest element count. A row that is masked wholly does
+// not.
+TEST(Calibrate, SoftmaxNeedsNothingFarBelowTheGreatestOfARow) {
+  constexpr std::string_view kRows = R"(graph @forward(%x: f32[3,4]) {
+  %s: f32[3,4] = aten.softmax(%x) {dim = 1}
+  return %s
+}
+)";
+  const float below = 8 + std::log(4.0F);
+  const std::vector<float> masked(4, -1e6F);
+  std::vector<float> x{1, 3, -1e6F, 0, -20, -18, -100, -19};
+  x.insert(x.end(), masked.begin(), masked.end());
+  const Range range = observed_range(kRows, "x", elements_of("x", {1, 3, 4}, x));
+  EXPECT_FLOAT_EQ(range.min, -18 - below);
+  EXPECT_FLOAT_EQ(range.max, 3);
+
+  // Along the other axis, in front of a view, and of a sum in front of that.
+  const Range column = observed_range(R"(graph @forward(%x: f32[4,3]) {
+  %n: f32[4,3] = aten.neg(%x)
+  %r: f32[4,3] = aten.relu(%n)
+  %a: f32[4,3] = aten.add.Tensor(%x, %r)
+  %v: f32[1,4,3] = aten.view(%a) {size = [1, 4, 3]}
+  %s: f32[1,4,3] = aten.softmax(%v) {dim = -2}
+  return %s
+}
+)",
+                                      "v", ramp("x", {1, 4, 3}, 0, 110));
+  EXPECT_FLOAT_EQ(column.min, 90 - below);  // columns end at 90, 100 and 110
+  EXPECT_FLOAT_EQ(column.max, 110);
+}
+
+TEST(Calibrate, WhatOthersReadToCountsWholly) {
+  const auto x = elements_of("x", {1, 2, 2}, {0, -90, 5, 40});
+  EXPECT_EQ(observed_range(R"(graph @forward(%x: f32[2,2]) {
+  %s: f32[2,2] = aten.softmax(%x) {dim = 1}
+  %y: f32[2,2] = aten.add.Tensor(%x, %s)
+  return %y
+}
+)",
+                           "x", x),
+            (Range{-90, 40}));
+  EXPECT_EQ(observed_range(R"(graph @forward(%x: f32[2,2]) {
+  %a: f32[2,2] = aten.sigmoid(%x)
+  %b: f32[2,2] = aten.tanh(%x)
+  return %a, %b
+}
+)",
+                           "x", x),
+            (Range{-90, 40}));
+}
+
+TEST(Calibrate, CurvedFunctionsEndSomewhere) {
+  const auto x = elements_of("x", {1, 5}, {-90, -4, 0, 4, 40});
+  const auto range = [&](const std::string& op) {
+    return observed_range(
+        "graph @forward(%x: f32[5]) {\n  %y: f32[5] = aten." + op + "(%x)\n  return %y\n}\n", "x",
+        x);
+  };
+  EXPECT_EQ(range("sigmoid"), (Range{-8, 8}));
+  EXPECT_EQ(range("tanh"), (Range{-5, 5}));
+  EXPECT_EQ(range("exp"), (Range{32, 40}));
+  EXPECT_EQ(range("silu"), (Range{-12, 40}));
+  EXPECT_EQ(range("hardswish"), (Range{-3, 40}));
+  EXPECT_EQ(range("abs"), (Range{-90, 40}));
+  // Of small results the tail counts: sigmoid(−20) is a sixth of a step of sigmoid(−12).
+  EXPECT_EQ(observed_range("graph @forward(%x: f32[3]) {\n  %y: f32[3] = aten.sigmoid(%x)\n  "
+                           "return %y\n}\n",
+                           "x", elements_of("x", {1, 3}, {-12, -19, -50})),
+            (Range{-20, -12}));
+}
+
+// oneDNN hands a convolution's result channels-last; rows along channels are the same ones.
+TEST(Calibrate, RowsAreFoundInBothLayouts) {
+  const Module module = parse(R"(graph @forward(%x: f32[1,2,4,3]) {
+  %w: f32[5,2,1,1] = constant dense<90, 1, -60, 2, 8, -3, 20, 40, -70, 5>
+  %c: f32[1,5,4,3] = aten.convolution(%x, %w) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %s: f32[1,5,4,3] = aten.softmax(%c) {dim = 1}
+  %d: f32[1,5,4,3] = aten.convolution(%x, %w) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %t: f32[1,5,4,3] = aten.softmax(%d) {dim = 2}
+  return %s, %t
+}
+)");
+  const Graph& graph = module.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto arrays = ramp("x", {3, 1, 2, 4, 3}, 1, 2);
+  const auto samples = Samples::bind(graph, arrays, "cal.npz");
+  ASSERT_TRUE(samples);
+  const auto executor = make_onednn_executor(module, graph, {.observe_any_layout = true});
+  ASSERT_TRUE(executor) << to_text(executor.error());
+  const auto fast = calibrate(module, graph, annotation, **executor, *samples);
+  const auto slow = calibrate_reference(module, annotation, arrays);
+  ASSERT_TRUE(fast && slow);
+  for (const char* name : {"c", "d"}) {
+    EXPECT_NEAR(fast->values.at(name).range().min, slow->values.at(name).range().min, 1e-3);
+    EXPECT_NEAR(fast->values.at(name).range().max, slow->values.at(name).range().max, 1e-3);
+  }
+  EXPECT_NE(slow->values.at("c").range(), slow->values.at("d").range());
 }
 
 TEST(Calibrate, RefusesBadSamples) {

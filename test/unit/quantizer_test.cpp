@@ -71,16 +71,18 @@ std::vector<std::string> observed(const Graph& graph, const Annotation& annotati
 
 TEST(Annotate, RangesComeFromWhatIsSelected) {
   const Module module = parse(
-      R"(graph @forward(%x: f32[2,3], %y: f32[2,3], %z: f32[2,3], %u: f32[2,3], %v: f32[2,3]) {
+      R"(graph @forward(%x: f32[2,3], %y: f32[2,3], %z: f32[2,3], %u: f32[2,3], %v: f32[2,3], %w: f32[2,3]) {
   %moved: f32[3,2] = aten.permute(%x) {dims = [1, 0]}
   %top: f32[3] = aten.amax(%moved) {dim = [1], keepdim = false}
   %part: f32[2,1] = aten.slice.Tensor(%x) {dim = 1, end = 2, start = 1, step = 1}
   %limited: f32[2,3] = aten.clamp(%y) {max = 0.5, min = -0.25}
   %twice: f32[2,3] = aten.clamp(%limited) {max = 0.25, min = -0.25}
   %positive: f32[2,3] = aten.relu(%z)
-  %all: f32[2,3] = aten.hardswish(%z)
+  %all: f32[2,3] = aten.sin(%z)
+  %above: f32[2,3] = aten.relu(%w)
+  %curved: f32[2,3] = aten.hardswish(%w)
   %larger: f32[2,3] = aten.maximum(%u, %v)
-  return %top, %part, %twice, %positive, %all, %larger, %u
+  return %top, %part, %twice, %positive, %all, %larger, %u, %above, %curved
 }
 )");
   const Graph& graph = module.forward();
@@ -88,7 +90,9 @@ TEST(Annotate, RangesComeFromWhatIsSelected) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(observed(graph, annotation, "x"), (Names{"top", "part"}));
   EXPECT_EQ(observed(graph, annotation, "y"), Names{"twice"});
-  EXPECT_EQ(observed(graph, annotation, "z"), (Names{"z"}));  // hardswish reads all of it
+  EXPECT_EQ(observed(graph, annotation, "z"), (Names{"z"}));  // sin reads all of it
+  EXPECT_EQ(observed(graph, annotation, "w"),
+            (Names{"w", "above"}));  // of w itself what hardswish tells apart
   EXPECT_EQ(observed(graph, annotation, "u"),
             (Names{"u", "larger"}));  // u is an output; of v only what is larger counts
 }
@@ -110,6 +114,33 @@ TEST(Convert, ReadersThatSelectMakeFinerSteps) {
   ASSERT_TRUE(convert(module, graph, annotation, *calibration));
   const ValueId x = graph.op(graph.first_op()).results[0];
   EXPECT_EQ(graph.type(x).quantization->scale(), 0.75F / 255);
+}
+
+// The quantization of `op` of the elements from −x to x.
+Quantization of_function(std::string_view op, float x, bool fixed_tables) {
+  Module module = parse("graph @forward(%x: f32[1,64]) {\n  %y: f32[1,64] = aten." +
+                        std::string(op) + "(%x)\n  return %y\n}\n");
+  Graph& graph = module.forward();
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  patterns.push_back(make_int8_patterns(
+      {.backend = "neutron", .machine = "the NPU", .fixed_tables = fixed_tables}));
+  const Annotation annotation = annotate(graph, patterns);
+  const auto calibration = calibrate_reference(module, annotation, ramp("x", {1, 1, 64}, -x, x));
+  EXPECT_TRUE(calibration) << (calibration ? "" : to_text(calibration.error()));
+  EXPECT_TRUE(convert(module, graph, annotation, *calibration));
+  return *graph.type(graph.op(graph.op(graph.first_op()).next).results[0]).quantization;
+}
+
+// tanh(x / 50) of a limit of scores is small; in steps of 1/128 it would be zero.
+TEST(Convert, TanhAndSigmoidOfSmallRangesHaveAllCodes) {
+  const Quantization small = of_function("tanh", 0.01F, false);
+  EXPECT_NEAR(small.scale(), 0.02F / 255, 2e-6);
+  const Quantization nearly = of_function("tanh", 0.6F, false);  // 1.07 / 255 is more than 1/256
+  EXPECT_EQ(nearly.scale(), 1.0F / 128);
+  EXPECT_EQ(nearly.zero_point(), 0);
+  EXPECT_EQ(of_function("tanh", 0.01F, true).scale(), 1.0F / 128);
+  EXPECT_EQ(of_function("sigmoid", 0.01F, false).scale(), 1.0F / 256);  // around 1/2
+  EXPECT_EQ(of_function("tanh", 0, false).scale(), 1.0F / 128);         // nothing is known
 }
 
 TEST(Convert, SmallActivationsHaveAllCodes) {
