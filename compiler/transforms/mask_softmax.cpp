@@ -10,6 +10,10 @@
 // score is not known then; such a row gives zeros, where PyTorch gives NaN for −inf. Several masks,
 // such as a causal one and one of padding, are joined. Ops that make zeros of such rows behind the
 // softmax go.
+//
+// The exponential of a sum with a constant that excludes with −inf, or −9,999 or less, becomes
+// exp(x · part) · part, with part 0 for excluded elements and 1 for others. What is excluded is
+// zero as before, and no int8 range has to hold it.
 #include <algorithm>
 #include <cmath>
 
@@ -43,6 +47,7 @@ class Pass : public EachOpPass<Pass> {
 
   Result<void> visit(OpId id) {
     const Op& op = graph_.op(id);
+    if (op.def == &ops::kExp) return mask_exponential(id);
     if (op.def != &ops::kSoftmax) return {};
     const std::vector<OpId> guard = guard_of(id);
     const auto unchanged = changes_;
@@ -116,6 +121,35 @@ class Pass : public EachOpPass<Pass> {
         graph_.type(x).shape != graph_.type(value).shape)
       return std::nullopt;
     return Combined{x, op.operands[at]};
+  }
+
+  Result<void> mask_exponential(OpId id) {
+    const std::optional<Combined> sum = combined(graph_.op(id).operands[0], ops::kAddTensor);
+    if (!sum) return {};
+    const Type constant = graph_.type(sum->constant);
+    std::vector<double> addend = constant_doubles(module_, graph_, sum->constant);
+    std::vector<double> part(addend.size(), 1);
+    for (size_t i = 0; i < addend.size(); ++i)
+      if (addend[i] <= kExcludedByInput) addend[i] = part[i] = 0;
+    if (std::ranges::find(part, 0.0) == part.end()) return {};
+
+    const ValueId scores = graph_.op(id).operands[0];
+    const Origin origin = origin_back_to(graph_, sum->x, id);
+    ValueId x = sum->x;
+    if (std::ranges::any_of(addend, [](double value) { return value != 0; })) {
+      const ValueId left =
+          add_float_constant(module_, rewriter_, constant.dtype, constant.shape, addend, "added");
+      DTR_ASSIGN(x, insert(id, origin, ops::kAddTensor, {x, left}));
+    }
+    const ValueId parts =
+        add_float_constant(module_, rewriter_, constant.dtype, constant.shape, part, "part");
+    DTR_ASSIGN(x, insert(id, origin, ops::kMulTensor, {x, parts}));
+    DTR_ASSIGN(x, insert(id, origin, ops::kExp, {x}));
+    DTR_ASSIGN(x, insert(id, origin, ops::kMulTensor, {x, parts}));
+    rewriter_.replace(id, x);
+    erase_unread(scores);
+    ++changes_;
+    return {};
   }
 
   Result<void> take_mask(OpId id) {
@@ -402,7 +436,7 @@ class Pass : public EachOpPass<Pass> {
 
 constinit const PassDef kMaskSoftmax{
     .name = "mask_softmax",
-    .summary = "mask the scores that a constant excludes from a softmax",
+    .summary = "mask the scores that a constant excludes from a softmax or an exponential",
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<Pass>};
 
