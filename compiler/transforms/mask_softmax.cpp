@@ -5,11 +5,11 @@
 // between. The softmax stays if a row would be left without a score.
 //
 // A computed mask is handled as well: a `where` that puts such a number into the scores, or a sum
-// with a tensor and such numbers, perhaps inside of other sums; and a sum with a mask of floats
-// that is made of inputs, whose elements of −9,999 or less exclude. Whether a row is left without a
-// score is not known then; such a row gives zeros, where PyTorch gives NaN for −inf. Several masks,
-// such as a causal one and one of padding, are joined. Ops that make zeros of such rows behind the
-// softmax go.
+// with a tensor and such numbers, perhaps inside of other sums; and a sum or difference with a mask
+// of floats that is made of inputs, whose elements of −9,999 or less exclude. Whether a row is left
+// without a score is not known then; such a row gives zeros, where PyTorch gives NaN for −inf.
+// Several masks, such as a causal one and one of padding, are joined. Ops that make zeros of such
+// rows behind the softmax go.
 //
 // The exponential of a sum with a constant that excludes with −inf, or −9,999 or less, becomes
 // exp(x · part) · part, with part 0 for excluded elements and 1 for others. What is excluded is
@@ -260,16 +260,20 @@ class Pass : public EachOpPass<Pass> {
            graph_.op(id).attributes.get_or("alpha", 1.0) == 1;
   }
 
+  bool makes_masks(const Op& op) const {
+    static constexpr const OpDef* kDefs[] = {
+        &ops::kMulTensor,   &ops::kSubTensor, &ops::kAddTensor, &ops::kConvert,  &ops::kNeg,
+        &ops::kSliceTensor, &ops::kEqTensor,  &ops::kNeTensor,  &ops::kLtTensor, &ops::kLeTensor,
+        &ops::kGtTensor,    &ops::kGeTensor,  &ops::kLogicalNot};
+    return moves_only(op) || std::ranges::find(kDefs, op.def) != std::end(kDefs);
+  }
   // Whether a float is made of inputs and constants by ops that compute element by element or move:
   // no scores, but a mask that the application gives. Up to `budget` ops are looked at.
   bool is_made_of_inputs(ValueId value, int& budget) const {
     const OpId id = graph_.producer(value);
     if (!id.valid()) return true;
     const Op& op = graph_.op(id);
-    if (--budget < 0 ||
-        !(moves_only(op) || op.def == &ops::kMulTensor || op.def == &ops::kSubTensor ||
-          op.def == &ops::kConvert || op.def == &ops::kSliceTensor))
-      return false;
+    if (--budget < 0 || !makes_masks(op)) return false;
     return std::ranges::all_of(op.operands,
                                [&](ValueId operand) { return is_made_of_inputs(operand, budget); });
   }
@@ -340,16 +344,20 @@ class Pass : public EachOpPass<Pass> {
   // The same for a mask of floats among the operands of a sum. Its elements that exclude nothing
   // are still added.
   Result<std::optional<Found>> find_mask_of_floats(OpId softmax, ValueId scores) {
-    const OpId sum = graph_.producer_if(scores, ops::kAddTensor);
+    const OpId difference = graph_.producer_if(scores, ops::kSubTensor);
+    const OpId sum = difference.valid() ? difference : graph_.producer_if(scores, ops::kAddTensor);
     if (!plain_sum(sum)) return std::optional<Found>();
     const Origin origin = graph_.op(sum).origin;
-    for (size_t side = 0; side < 2; ++side) {
-      const ValueId mask = graph_.op(sum).operands[side];
+    for (size_t side = difference.valid() ? 1 : 0; side < 2; ++side) {
+      ValueId mask = graph_.op(sum).operands[side];
       const ValueId other = graph_.op(sum).operands[1 - side];
       const Shape shape = graph_.type(scores).shape;
       if (!is_mask_of_floats(mask, shape) || is_mask_of_floats(other, shape) ||
           graph_.type(other).shape != shape)
         continue;
+      if (difference.valid()) {
+        DTR_ASSIGN(mask, insert(softmax, origin, ops::kNeg, {mask}));
+      }
       DTR_ASSIGN(const ValueId excludes,
                  insert(softmax, origin, ops::kLeTensor, {mask, number(kExcludedByInput)}));
       DTR_ASSIGN(const ValueId left,
