@@ -381,6 +381,18 @@ class Annotator {
     }
   }
 
+  // What a use tells apart; none: all elements.
+  std::optional<ReadWindow> window_of(const Use& use) const {
+    const Op& op = graph_.op(use.op);
+    if (use.operand != 0) return std::nullopt;
+    if (op.def != &ops::kNeg) return annotation_.ops[use.op.index]->specs.window;
+    const ValueId result = op.results[0];
+    std::optional<ReadWindow> window = annotation_.windows[result.index];
+    if (!window || selected_[result.index] != std::vector{result}) return std::nullopt;
+    window->mirrored = !window->mirrored;
+    return window;
+  }
+
   // The values that hold all that is selected from `value`, behind ops that move data, too: itself,
   // if readers tell only elements in a window apart. Empty: all of its elements count. Later values
   // are known.
@@ -394,7 +406,7 @@ class Annotator {
       const Op& op = graph_.op(use.op);
       const std::optional<AnnotatedOp>& annotated = annotation_.ops[use.op.index];
       if (!annotated || op.results.size() != 1) return {};
-      if (const std::optional<ReadWindow>& own = annotated->specs.window; own && use.operand == 0) {
+      if (const std::optional<ReadWindow> own = window_of(use); own) {
         if (window && window != own) return {};
         if (!window) found.push_back(value);
         window = own;

@@ -78,21 +78,23 @@ std::vector<float> elements_in_window(const TensorView& tensor, const ReadWindow
   size_t stride = 1;
   for (size_t i = axis ? *axis + 1 : tensor.shape.size(); i < tensor.shape.size(); ++i)
     stride *= static_cast<size_t>(tensor.shape[i]);
+  const float sign = window.mirrored ? -1.0F : 1.0F;
   std::vector<float> inside;
   inside.reserve(elements.size());
   for (size_t outer = 0; outer < elements.size(); outer += count * stride)
     for (size_t first = outer; first < outer + stride; ++first) {
-      float greatest = elements[first];
+      float greatest = sign * elements[first];
       bool masked = true;
       for (size_t i = 0; i < count; ++i) {
-        greatest = std::max(greatest, elements[first + i * stride]);
-        masked = masked && elements[first + i * stride] <= kMasked;  // false for NaN
+        const float x = sign * elements[first + i * stride];
+        greatest = std::max(greatest, x);
+        masked = masked && x <= kMasked;  // false for NaN
       }
       if (masked) continue;
       const float low = std::min(greatest, window.top) - window.below;
       for (size_t i = 0; i < count; ++i) {
-        const float x = elements[first + i * stride];
-        inside.push_back(x < low ? low : x > window.high ? window.high : x);
+        const float x = sign * elements[first + i * stride];
+        inside.push_back(sign * (x < low ? low : x > window.high ? window.high : x));
       }
     }
   return inside;

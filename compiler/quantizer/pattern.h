@@ -85,6 +85,7 @@ struct ReadWindow {
   float top = kInfinity;
   float high = kInfinity;  // up to here
   std::optional<int64_t> dim;
+  bool mirrored = false;  // all of this holds for −x
   bool operator==(const ReadWindow&) const = default;
 };
 

@@ -274,6 +274,14 @@ TEST(Calibrate, CurvedFunctionsEndSomewhere) {
   EXPECT_EQ(range("silu"), (Range{-12, 40}));
   EXPECT_EQ(range("hardswish"), (Range{-3, 40}));
   EXPECT_EQ(range("abs"), (Range{-90, 40}));
+  const auto both = observed_range(R"(graph @forward(%x: f32[5]) {
+  %n: f32[5] = aten.neg(%x)
+  %y: f32[5] = aten.exp(%n)
+  return %y
+}
+)",
+                                   "x", x);
+  EXPECT_EQ(both, (Range{-90, -82}));
   // Of small results the tail counts: sigmoid(−20) is a sixth of a step of sigmoid(−12).
   EXPECT_EQ(observed_range("graph @forward(%x: f32[3]) {\n  %y: f32[3] = aten.sigmoid(%x)\n  "
                            "return %y\n}\n",
