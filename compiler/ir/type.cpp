@@ -40,7 +40,9 @@ std::optional<int64_t> checked_element_count(const Shape& shape) {
       empty = true;
       continue;
     }
-    if (__builtin_mul_overflow(count, extent, &count) || count > INT64_MAX / 8) return std::nullopt;
+    // PTRDIFF_MAX: a machine of 32 bits has no room for more.
+    if (__builtin_mul_overflow(count, extent, &count) || count > PTRDIFF_MAX / 8)
+      return std::nullopt;
   }
   return empty ? 0 : count;
 }

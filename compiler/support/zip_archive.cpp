@@ -265,7 +265,7 @@ Result<ZipData> ZipArchive::read(const ZipEntry& entry) const {
     inflateEnd(&stream);
     if (state != Z_STREAM_END || given != entry.size)
       return refuse(DiagnosticId::kZipCorrupt, "the compressed data are damaged", entry.name);
-    data.bytes = {data.owned.get(), entry.size};
+    data.bytes = {data.owned.get(), static_cast<size_t>(entry.size)};
   }
   if (limits_.verify_checksums) {
     const auto crc =

@@ -37,12 +37,20 @@ class Arena {
  public:
   // False if there is not as much.
   [[nodiscard]] bool resize(uint64_t bytes) {
-    static_assert(alignof(std::max_align_t) >= runtime::kArenaAlignment);
-    data_.reset(static_cast<std::byte*>(std::calloc(bytes + 1, 1)));
-    bytes_ = data_ == nullptr ? 0 : bytes;
-    return data_ != nullptr;
+    bytes_ = 0;
+    data_ = nullptr;
+    if (bytes > PTRDIFF_MAX - 2 * runtime::kArenaAlignment) return false;
+    const auto size = static_cast<size_t>(bytes);
+    // calloc may align less than an arena is.
+    data_.reset(static_cast<std::byte*>(std::calloc(size + runtime::kArenaAlignment, 1)));
+    if (data_ == nullptr) return false;
+    bytes_ = size;
+    return true;
   }
-  std::span<std::byte> span() { return {data_.get(), bytes_}; }
+  std::span<std::byte> span() {
+    const auto address = reinterpret_cast<uintptr_t>(data_.get());
+    return {data_.get() + (runtime::padded(address) - address), bytes_};
+  }
 
  private:
   struct Free {

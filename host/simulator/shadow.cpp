@@ -195,7 +195,8 @@ class Watch {
   }
   Range range(const Access& access) const { return range(access.address, access.bytes); }
   std::span<const State> states(const Range& range) const {
-    return {states_.data() + range.first, range.bytes};
+    return std::span(states_).subspan(static_cast<size_t>(range.first),
+                                      static_cast<size_t>(range.bytes));
   }
   void fill(const Range& range, State state) {
     std::fill_n(states_.begin() + static_cast<int64_t>(range.first), range.bytes, state);

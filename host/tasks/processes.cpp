@@ -220,7 +220,7 @@ bool FrameReader::take(size_t worker, std::vector<WorkerEvent>& events) {
     events.push_back({.kind = frame.kind == Frame::Kind::kResult ? WorkerEvent::Kind::kResult
                                                                  : WorkerEvent::Kind::kFailure,
                       .worker = worker,
-                      .task = frame.task,
+                      .task = static_cast<size_t>(frame.task),
                       .bytes = {payload.begin(), payload.end()}});
   }
   bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(used));

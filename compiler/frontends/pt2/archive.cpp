@@ -174,7 +174,7 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
     return refuse(DiagnosticId::kPt2WeightSize,
                   fmt::format("{} bytes of {} do not hold shape {} at offset {}", data.bytes.size(),
                               name(*dtype), to_string(meta.sizes), meta.storage_offset));
-  const auto bytes = static_cast<uint64_t>(element_count(meta.sizes)) * size;
+  const size_t bytes = static_cast<size_t>(element_count(meta.sizes)) * size;
   Elements elements{.dtype = *dtype, .bytes = {}, .owned = nullptr};
   if (bytes == 0) return elements;
   if (is_contiguous(meta)) {
