@@ -159,10 +159,26 @@ void rows_f32(const float* x, const float* w, float* sums, int64_t rows, int64_t
               int64_t depth) {
   multiply_rows(x, w, sums, rows, outputs, depth);
 }
+#if HWY_HAVE_FLOAT64
 void rows_f64(const double* x, const double* w, double* sums, int64_t rows, int64_t outputs,
               int64_t depth) {
   multiply_rows(x, w, sums, rows, outputs, depth);
 }
+#else  // WebAssembly as Highway has it: the same sums, one number at a time
+void rows_f64(const double* x, const double* w, double* sums, int64_t rows, int64_t outputs,
+              int64_t depth) {
+  for (int64_t r = 0; r < rows; ++r, x += depth)
+    for (int64_t o = 0; o < outputs; ++o) {
+      const double* weights = w + o * depth;
+      double l[8] = {};
+      const int64_t whole = depth / 8 * 8;
+      for (int64_t i = 0; i < whole; ++i) l[i % 8] += x[i] * weights[i];
+      double sum = ((l[0] + l[4]) + (l[1] + l[5])) + ((l[2] + l[6]) + (l[3] + l[7]));
+      for (int64_t i = whole; i < depth; ++i) sum += x[i] * weights[i];
+      *sums++ = sum;
+    }
+}
+#endif
 void rows_i16(const int16_t* x, const int16_t* w, uint32_t* sums, int64_t rows, int64_t outputs,
               int64_t depth) {
   multiply_rows(x, w, sums, rows, outputs, depth);
@@ -171,10 +187,22 @@ void add_f32(const float* a, const float* b, float* y, int64_t rows, int64_t dep
              int64_t stride_b, int64_t stride_y) {
   multiply_add(a, b, y, rows, depth, columns, stride_b, stride_y);
 }
+#if HWY_HAVE_FLOAT64
 void add_f64(const double* a, const double* b, double* y, int64_t rows, int64_t depth,
              int64_t columns, int64_t stride_b, int64_t stride_y) {
   multiply_add(a, b, y, rows, depth, columns, stride_b, stride_y);
 }
+#else
+void add_f64(const double* a, const double* b, double* y, int64_t rows, int64_t depth,
+             int64_t columns, int64_t stride_b, int64_t stride_y) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      double sum = 0;
+      for (int64_t k = 0; k < depth; ++k) sum += a[r * depth + k] * b[k * stride_b + c];
+      y[r * stride_y + c] += sum;
+    }
+}
+#endif
 void add_i16(const int16_t* a, const int16_t* b, uint32_t* y, int64_t rows, int64_t depth,
              int64_t columns, int64_t stride_b, int64_t stride_y) {
   multiply_add(a, b, y, rows, depth, columns, stride_b, stride_y);

@@ -66,6 +66,9 @@ void end_group(pid_t group, int signal) {
 }  // namespace
 
 void clean_up_on_signals() {
+#ifdef __EMSCRIPTEN__
+  return;  // no signals, and no thread that could wait for them
+#else
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
@@ -80,6 +83,7 @@ void clean_up_on_signals() {
     }
     end_by(signal);
   }).detach();
+#endif
 }
 
 InterruptScope::InterruptScope(Cancellation& cancellation) : cancellation_(cancellation) {

@@ -21,6 +21,32 @@ using V32 = hn::Vec<D32>;
 using D16 = hn::Repartition<int16_t, D32>;
 using V16 = hn::Vec<D16>;
 
+// Products of even lanes, in 64 bits. Highway's target for WebAssembly takes them for unsigned
+// (version 1.0.3).
+HWY_INLINE hn::Vec<hn::Repartition<int64_t, D32>> multiply_even(V32 a, V32 b) {
+#if HWY_TARGET == HWY_WASM
+  const auto even = [](V32 v) HWY_ATTR { return wasm_i64x2_shr(wasm_i64x2_shl(v.raw, 32), 32); };
+  return hn::Vec<hn::Repartition<int64_t, D32>>{wasm_i64x2_mul(even(a), even(b))};
+#else
+  return hn::MulEven(a, b);
+#endif
+}
+
+// v >> bits of each lane of 64 bits, which Highway's target for WebAssembly lacks.
+template <class V>
+HWY_INLINE V shift_right(V v, V bits) {
+#if HWY_TARGET == HWY_WASM
+  const hn::DFromV<V> d64;
+  HWY_ALIGN int64_t lanes[hn::MaxLanes(d64)], by[hn::MaxLanes(d64)];
+  hn::Store(v, d64, lanes);
+  hn::Store(bits, d64, by);
+  for (size_t i = 0; i < hn::Lanes(d64); ++i) lanes[i] >>= by[i];
+  return hn::Load(d64, lanes);
+#else
+  return hn::Shr(v, bits);
+#endif
+}
+
 // numerics::requantize, one lane a value.
 //
 // High multiply: (a · b + 2^30) >> 31 in 64 bits, even and odd lanes apart; b ≥ 0, so it cannot
@@ -38,8 +64,8 @@ struct Rescale {
     const auto odd_lanes = [&](V32 v) HWY_ATTR {
       return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, v)));
     };
-    const auto even = hn::Add(hn::MulEven(x, multiplier), nudge);
-    const auto odd = hn::Add(hn::MulEven(odd_lanes(x), odd_lanes(multiplier)), nudge);
+    const auto even = hn::Add(multiply_even(x, multiplier), nudge);
+    const auto odd = hn::Add(multiply_even(odd_lanes(x), odd_lanes(multiplier)), nudge);
     const V32 high_even = hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(du64, even)));
     const V32 high_odd = hn::BitCast(d, hn::ShiftLeft<1>(hn::BitCast(du64, odd)));
     const V32 high = hn::OddEven(high_odd, high_even);
@@ -67,8 +93,8 @@ struct RescaleWithoutOverflow {
     const auto upper = [&](V32 v) HWY_ATTR {
       return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, v)));
     };
-    const V32 even = hn::BitCast(d, hn::Add(hn::MulEven(x, multiplier), nudge));
-    const V32 odd = hn::BitCast(d, hn::Add(hn::MulEven(upper(x), upper(multiplier)), nudge));
+    const V32 even = hn::BitCast(d, hn::Add(multiply_even(x, multiplier), nudge));
+    const V32 odd = hn::BitCast(d, hn::Add(multiply_even(upper(x), upper(multiplier)), nudge));
     const V32 high = hn::OddEven(odd, upper(even));
     return hn::Shr(hn::Add(hn::Add(high, rounding), hn::And(hn::BroadcastSignBit(high), sign_mask)),
                    right);
@@ -126,7 +152,7 @@ struct OneRounding {
     const auto rescale = [&](V32 x, V32 by, V32 places) HWY_ATTR {
       const auto wide = hn::And(hn::BitCast(d64, places), hn::Set(d64, 63));
       const auto half = hn::Shl(hn::Set(d64, 1), hn::Sub(wide, hn::Set(d64, 1)));
-      return hn::Min(hn::Max(hn::Shr(hn::Add(hn::MulEven(x, by), half), wide), low), high);
+      return hn::Min(hn::Max(shift_right(hn::Add(multiply_even(x, by), half), wide), low), high);
     };
     const auto even = rescale(value, multiplier, shift);
     const auto odd = rescale(odd_lanes(value), odd_lanes(multiplier), odd_lanes(shift));
