@@ -46,11 +46,13 @@ endif()
 # Reading the same library headers is most of a source's compile time: they are read once. Only
 # headers that never change with the project, so that no edit rebuilds everything; a library with
 # other language flags (freestanding) goes without.
-if(NOT CMAKE_CROSSCOMPILING)
-  find_package(fmt REQUIRED)
+if(NOT CMAKE_CROSSCOMPILING OR EMSCRIPTEN)
+  if(NOT EMSCRIPTEN)
+    find_package(fmt REQUIRED)
+  endif()
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "")
   add_library(dtr_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
-  target_link_libraries(dtr_precompiled PRIVATE dtr_options fmt::fmt)
+  target_link_libraries(dtr_precompiled PRIVATE dtr_options fmt::fmt tl::expected)
   set(DTR_PRECOMPILED_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <map>
       <memory> <numeric> <optional>
       <random> <span> <string> <string_view> <unordered_map> <variant> <vector> <fmt/format.h>
@@ -107,9 +109,13 @@ function(dtr_schema name schema)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   get_filename_component(stem ${schema} NAME_WE)
   set(out ${CMAKE_BINARY_DIR}/generated/${folder}/${stem}_generated.h)
+  set(then "")
+  if(EMSCRIPTEN AND name STREQUAL tflite)
+    set(then COMMAND sed -i "1i #undef ARG_MAX" ${out})  # a macro of its limits.h, an operator here
+  endif()
   add_custom_command(OUTPUT ${out}
     COMMAND ${FLATC} --cpp --scoped-enums -o ${CMAKE_BINARY_DIR}/generated/${folder}
-        ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
+        ${CMAKE_CURRENT_SOURCE_DIR}/${schema} ${then}
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${schema} COMMENT "flatc ${schema}")
   add_custom_target(dtr_schema_${name}_header DEPENDS ${out})
   add_library(dtr_schema_${name} INTERFACE)

@@ -1,0 +1,41 @@
+// The float executor where there is no oneDNN: the reference evaluation, whose loops give the same
+// bits on every machine.
+#include <fmt/format.h>
+
+#include "compiler/executors/onednn_executor.h"
+#include "compiler/executors/stream.h"
+#include "compiler/ops/define.h"
+
+namespace dtr {
+
+Result<std::unique_ptr<Executor>> make_onednn_executor(const Module& module, const Graph& graph,
+                                                       const OneDnnOptions&) {
+  for (const OpId id : graph.ops()) {
+    const auto refuse = [&](Diagnostic diagnostic) {
+      diagnostic.place = place_of(module, graph, id);
+      return tl::unexpected<Diagnostic>(std::move(diagnostic));
+    };
+    const Op& op = graph.op(id);
+    if (Result<void> verified = verify_op(BoundOpView(graph, id)); !verified)
+      return refuse(std::move(verified).error());
+    for (const ValueId result : op.results)
+      if (graph.type(result).quantized())
+        return refuse({DiagnosticId::kIrInvalid,
+                       fmt::format("{} on quantized types cannot run in float", op.def->name),
+                       {}});
+    if (reference_evaluation(graph, id) == nullptr)
+      return refuse({DiagnosticId::kIrInvalid,
+                     fmt::format("{} cannot be evaluated in float", op.def->name),
+                     {}});
+  }
+  return make_reference_executor(module, graph);
+}
+
+Result<std::unique_ptr<Executor>> make_model_executor(const Module& module, const Graph& graph) {
+  if (is_quantized(graph))
+    return make_stream(module, graph, make_reference_executor(module, graph));
+  DTR_ASSIGN(std::unique_ptr<Executor> executor, make_onednn_executor(module, graph));
+  return make_stream(module, graph, std::move(executor));
+}
+
+}  // namespace dtr
