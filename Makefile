@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check wheel mpi test-python test-interop test-upstream inspector-tables test-browser random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check wheel mpi test-python test-interop test-upstream inspector-tables test-browser web random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -71,6 +71,11 @@ inspector-tables: build ## accept what ExecuTorch's Inspector says of runs now (
 test-browser: build ## HTML reports of profiles used with clicks and keys in headless Chromium
 	@scripts/setup browser
 	@test/browser/run $(RELEASE)/deuteron
+
+web: ## the compiler as one page that opens from disk, build/web/deuteron.html (downloads Emscripten and sources of Debian; docs/web.md)
+	@scripts/setup web
+	@test -f build/web/build.ninja || cmake --preset web
+	@cmake --build build/web -j $(JOBS) --target page
 
 conformance: ## every case of the full set (DEUTERON_SHARED) against PyTorch, upstream and TFLite; writes docs/conformance.md
 	@scripts/setup test
