@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check wheel mpi test-python test-interop test-upstream inspector-tables test-browser web random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check wheel mpi test-python test-interop test-upstream inspector-tables test-browser web test-web random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -76,6 +76,12 @@ web: ## the compiler as one page that opens from disk, build/web/deuteron.html (
 	@scripts/setup web
 	@test -f build/web/build.ninja || cmake --preset web
 	@cmake --build build/web -j $(JOBS) --target page
+
+test-web: web ## that page in headless Chromium: programs byte by byte, damaged files, keyboard, narrow windows, time and size
+	@scripts/setup browser
+	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
+	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron-without-onednn
+	@test/web/run build/web $(RELEASE)/deuteron-without-onednn
 
 conformance: ## every case of the full set (DEUTERON_SHARED) against PyTorch, upstream and TFLite; writes docs/conformance.md
 	@scripts/setup test
