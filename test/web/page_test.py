@@ -408,13 +408,13 @@ class Page(PageTest):
             print("NOT RUN: time of mobilenet_v2 (DEUTERON_SHARED)")
             self.skipTest("no mobilenet_v2")
         self.choose(folder / "float.pt2", *folder.glob("calibration.npz"))
-        best = MOST_SECONDS + 1
+        times = []
         for _ in range(3):  # the fastest counts: other work on the machine is not the page's
             self.compile()
             self.assertIn("was compiled in", self.status())
-            best = min(best, float(re.search(r"compiled in ([\d.]+) s", self.status())[1]))
-        print(f"mobilenet_v2: compiled in {best} s")
-        self.assertLessEqual(best, MOST_SECONDS)
+            times.append(float(re.search(r"compiled in ([\d.]+) s", self.status())[1]))
+        print(f"mobilenet_v2: compiled in {times} s")
+        self.assertLessEqual(min(times), MOST_SECONDS)
 
 
 def main():
