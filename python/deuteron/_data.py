@@ -54,6 +54,9 @@ def is_array(value: object) -> bool:
     return is_tensor(value) or hasattr(value, "__array__") or hasattr(value, "__dlpack__")
 
 
+_PLAIN = "give a plain tensor that holds its data, outside of torch.func and FakeTensorMode"
+
+
 def _tensor_to_numpy(tensor: Any, name: str) -> Any:
     torch = sys.modules["torch"]
     if tensor.device.type == "meta":
@@ -71,15 +74,29 @@ def _tensor_to_numpy(tensor: Any, name: str) -> Any:
             "give a dense tensor: x.to_dense(), x.dequantize()",
             node=name,
         )
-    tensor = tensor.detach().resolve_conj().resolve_neg().cpu()
-    if tensor.dtype in (torch.bfloat16, torch.float16):
-        tensor = tensor.float()
     try:
-        return tensor.numpy()
+        tensor = tensor.detach().resolve_conj().resolve_neg().cpu()
+        if tensor.dtype in (torch.bfloat16, torch.float16):
+            tensor = tensor.float()
+        array = tensor.numpy()
+        # Wrapped tensors (torch.func, FakeTensor) and freed ones have a shape and no memory of it.
+        last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+        end = (tensor.storage_offset() + last + 1) * tensor.element_size()
+        held = tensor.untyped_storage().nbytes() if type(tensor) is torch.Tensor else end
+        wrapped = torch._is_functional_tensor(tensor) or (
+            tensor.numel() > 0 and (tensor.data_ptr() == 0 or held < end)
+        )
     except (TypeError, RuntimeError) as error:
+        if str(error).startswith("Got unsupported ScalarType"):
+            raise fail(
+                "data-dtype", f"the tensor is {tensor.dtype}: {error}", "give float32", node=name
+            ) from error
         raise fail(
-            "data-dtype", f"the tensor is {tensor.dtype}: {error}", "give float32", node=name
+            "python-data", f"the tensor's data cannot be read: {error}", _PLAIN, node=name
         ) from error
+    if wrapped:
+        raise fail("python-data", "the tensor has a shape and no memory", _PLAIN, node=name)
+    return array
 
 
 def to_numpy(value: object, name: str = "") -> Array:
@@ -246,6 +263,12 @@ def path_of(value: Path) -> str:
         text = os.fsdecode(text)
     if not text or "\0" in text:
         raise fail("file-not-found", f"{text!r} is not a path", "give the path of a file")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise fail(
+            "file-not-found", f"the path {text!r} is not UTF-8", "rename the file, or link to it"
+        ) from None
     return text
 
 

@@ -180,9 +180,8 @@ class Program:
         not depend on it.
         """
         check_choice("on", on, ("host", "qemu", "qemu-an505", "qemu-an547"))
+        repeat = at_least("repeat", repeat, 1)
         rows = self._rows(inputs, named)
-        if repeat < 1:
-            raise fail("python-argument", f"repeat is {repeat}", "give 1 or more")
         with Progress("run", progress) as shown:
             arrays, stats, warnings = self._handle.run(
                 rows, "input", repeat, on, at_least("threads", threads, 0), shown
@@ -375,6 +374,10 @@ class Program:
                     "python-data", "the input is a path", "read it: numpy.load(path)", str(value)
                 )
         rows = [to_row(entry[0], value) for entry, value in zip(signature, inputs, strict=False)]
+        if twice := sorted({row[0] for row in rows} & set(named)):
+            raise fail(
+                "run-input", f"{', '.join(twice)} is given twice", "give one array for each input"
+            )
         rows += [to_row(str(name), value) for name, value in named.items()]
         # By name alone the library also takes `input`, `input_0`, …: names of other inputs, maybe.
         missing = {entry[0] for entry in signature} - {row[0] for row in rows}

@@ -6,13 +6,29 @@
 #include <cstring>
 
 namespace dtr::python {
+namespace {
+
+// A tuple with so many fields or more: those that are missing must not be read.
+nb::tuple row_of(nb::handle object, size_t fields) {
+  if (!nb::isinstance<nb::tuple>(object) || nb::len(object) < fields)
+    throw nb::type_error(fmt::format("a tuple of {} or more is expected", fields).c_str());
+  return nb::borrow<nb::tuple>(object);
+}
+
+// Names in damaged files need not be UTF-8: such bytes are shown as \xNN.
+nb::str shown(const std::string& text) {
+  return nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
+}  // namespace
 
 BufferView::BufferView(nb::handle object) {
   if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_C_CONTIGUOUS) != 0) throw nb::python_error();
 }
 
 Source::Source(nb::handle object) {
-  const nb::tuple fields = nb::cast<nb::tuple>(object);
+  const nb::tuple fields = row_of(object, 2);
   name = nb::cast<std::string>(fields[0]);
   given = !name.empty();
   if (const nb::object content = fields[1]; !content.is_none())
@@ -20,7 +36,7 @@ Source::Source(nb::handle object) {
   if (fields.size() < 3) return;
   uint64_t end = 0;  // of the part before
   for (const nb::handle each : fields[2]) {
-    const nb::tuple part = nb::cast<nb::tuple>(each);
+    const nb::tuple part = row_of(each, 2);
     parts.push_back(std::make_unique<BufferView>(part[1]));
     detached.push_back({nb::cast<uint64_t>(part[0]), parts.back()->bytes()});
     const DetachedBytes& added = detached.back();
@@ -34,7 +50,7 @@ Source::Source(nb::handle object) {
 std::vector<NamedTensor> to_tensors(nb::handle arrays) {
   std::vector<NamedTensor> tensors;
   for (const nb::handle each : arrays) {
-    const nb::tuple row = nb::cast<nb::tuple>(each);
+    const nb::tuple row = row_of(each, 4);
     const std::optional<DType> dtype = dtype_from_name(nb::cast<std::string>(row[1]));
     Shape shape;
     for (const nb::handle size : row[2]) shape.push_back(nb::cast<int64_t>(size));
@@ -90,9 +106,10 @@ nb::tuple to_python(const Diagnostic& diagnostic) {
   constexpr std::string_view kSeverities[] = {"note", "warning", "error"};
   const Place& place = diagnostic.place;
   return nb::make_tuple(std::string(kSeverities[static_cast<size_t>(diagnostic.severity)]),
-                        std::string(info(diagnostic.id).name), diagnostic.reason, diagnostic.fix,
-                        place.file, place.node, place.module_path, place.source_line,
-                        to_text(diagnostic));
+                        std::string(info(diagnostic.id).name), shown(diagnostic.reason),
+                        shown(diagnostic.fix), shown(place.file), shown(place.node),
+                        shown(place.module_path), shown(place.source_line),
+                        shown(to_text(diagnostic)));
 }
 
 nb::bytes to_bytes(std::span<const std::byte> bytes) {

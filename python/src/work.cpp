@@ -1,5 +1,6 @@
 #include "python/src/work.h"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <pthread.h>
 
@@ -19,15 +20,18 @@ constexpr std::chrono::milliseconds kLook{20};
 std::set<Work*> running;
 bool closed = false;
 
-// Gives the interpreter's lock away for as long as the object lives. Unlike nanobind's, a thread
-// that comes back after the interpreter has ended waits for the end of the process: unwinding a C++
-// frame there would end it as a crash.
+// For a thread that comes back after the interpreter has ended: unwinding C++ frames there would
+// end the process as a crash.
+[[noreturn]] void wait_for_the_end() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+// Gives the interpreter's lock away for as long as the object lives.
 class WithoutLock {
  public:
   WithoutLock() : state_(PyEval_SaveThread()) {}
   ~WithoutLock() {
-    if (_Py_IsFinalizing() != 0)
-      for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    if (_Py_IsFinalizing() != 0) wait_for_the_end();
     PyEval_RestoreThread(state_);
   }
   WithoutLock(const WithoutLock&) = delete;
@@ -79,6 +83,9 @@ void Work::serve() {
     if (!dropped) {
       try {
         call.function();
+      } catch (const abi::__forced_unwind&) {
+        // Python code that asked for the lock after the end: the interpreter ends its thread.
+        wait_for_the_end();
       } catch (...) {
         keep_error();
       }

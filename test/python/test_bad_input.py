@@ -1,6 +1,7 @@
 """Bad input and limits: a clear error or a right result, never a crash of the interpreter."""
 import copy
 import os
+import pathlib
 import pickle
 import re
 import signal
@@ -99,6 +100,9 @@ def test_dtypes_and_shapes_of_inputs(program, images):
     refused("data-missing-array", program)
     refused("data-missing-array", program, y=x)
     refused("run-input", program, x, x)
+    refused("run-input", program, x, x=x)
+    refused("python-argument", program.run, x, repeat=0)
+    refused("python-argument", program.run, x, repeat=2**70)
     refused("python-data", program, "test.npz")
     refused("data-empty", program, x[:0])
 
@@ -252,6 +256,26 @@ def test_a_loaded_program_says_what_it_does_not_know(program, images, digits):
     }
     assert loaded.memory == program.memory
     assert "imxrt700" in repr(loaded)
+
+
+def test_text_that_is_not_unicode(program, digits):
+    for path in ("a\udcff.pte", os.fsdecode(b"\xff"), pathlib.Path("\udc80")):
+        refused("file-not-found", deuteron.load, path)
+        refused("file-not-found", deuteron.compile, path)
+        refused("file-not-found", program.save, path)
+    # A name in a damaged file comes in escapes.
+    head, end, tail = (digits / "float.pt2").read_bytes().rpartition(b"PK\1\2")
+    damaged = end + tail.replace(b"float/", b"f\xf5oat/", 1)
+    error = refused("zip-invalid", deuteron.compile, head + damaged)
+    assert r"f\xf5oat/" in str(error)
+
+
+def test_rows_of_other_forms():
+    for source in (("a",), (), 3):
+        with pytest.raises(TypeError, match="a tuple of 2 or more"):
+            deuteron._deuteron.executorch_place(source, {})
+    with pytest.raises(TypeError, match="a tuple of 2 or more"):
+        deuteron._deuteron.executorch_place(("a", b"0123", [(0,)]), {})
 
 
 def test_files_that_cannot_be_written(program, tmp_path):
@@ -452,6 +476,32 @@ def test_the_interpreter_ends_while_a_simulation_runs(digits):
         assert process.returncode == 0, f"{process.returncode}: {err}"
         assert out == "ends\n"
         assert "terminate" not in err and "Fatal" not in err
+
+
+ENDS_IN_A_LOADER = """
+    import atexit, sys, threading, time
+    import numpy, deuteron
+    folder, = sys.argv[1:]
+    data = numpy.load(folder + "/calibration.npz")["input"][:4]
+    def endless():
+        while True:
+            yield data
+    def build():
+        deuteron.compile(folder + "/float.pt2", calibration=endless())
+    atexit.unregister(deuteron._deuteron.close)
+    atexit.register(deuteron._deuteron.close, 0.5)  # and not 10 s
+    threading.Thread(target=build, daemon=True).start()
+    time.sleep(0.5)
+    print("ends", flush=True)
+"""
+
+
+def test_the_interpreter_ends_while_a_loader_runs(digits):
+    process = interpreter(ENDS_IN_A_LOADER, digits)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, f"{process.returncode}: {err}"
+    assert out == "ends\n"
+    assert "FATAL" not in err and "Fatal" not in err
 
 
 FAILED_CHECK = """

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import deuteron  # noqa: E402
 from deuteron import _model  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 from test_bad_input import Broken, refused  # noqa: E402
 
@@ -194,6 +195,15 @@ def test_tensors_that_no_program_takes(classifier, samples):
     refused("data-shape", classifier, torch.tensor(1.0))
     refused("data-shape", classifier, x[:, :2])
     refused("python-model", deuteron.compile, Classifier())
+    # Wrappers and freed tensors have a shape, and no memory that may be read.
+    freed = x.clone()
+    freed.untyped_storage().resize_(0)
+    refused("python-data", classifier, freed)
+    refused("python-data", torch.func.functionalize(classifier), x)
+    refused("python-data", torch.vmap(classifier), x)
+    with FakeTensorMode() as mode:
+        refused("python-data", classifier, mode.from_tensor(x))
+    refused("python-data", classifier, torch.nested.nested_tensor([x, x]))
 
 
 def test_a_tensor_of_another_device_is_fetched(classifier, samples):
