@@ -1,7 +1,7 @@
 // The texts of a conversion. ExecuTorch's NXP backend reads the log to find which operators an
 // event of a profile stands for: the operators as imported, behind the first "Graphs:"; under
 // "= Extract Graphs =" the kernels of each part of a graph; and, behind the second "Graphs:", the
-// operators of each part with the names of their tensors.
+// operators of each part with the names of their tensors. A third "Graphs:" makes it read nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,7 +88,7 @@ std::string conversion_log(const tflite::ModelFile& file, std::span<const Neutro
       "Deuteron converts for {}\nGraphs:\n{}= Optimize Graph =\n= Extract Graphs =\n{}"
       "Generate code for NeutronGraph\nGraphs:\n{}"
       "Number of operators imported: {}\nNumber of operators converted: {}\n"
-      "Number of NeutronGraphs: {}\nNumber of kernels: {}\n",
+      "NeutronGraphs, number of: {}\nNumber of kernels: {}\n",
       target, imported, extracted, generated, file.operators.size(), converted, graphs.size(),
       kernels);
 }
