@@ -172,7 +172,8 @@ Specs threshold(const OpView& view) {
 }
 
 // Elements that a function takes to the end of its codes whatever they are.
-std::optional<ReadWindow> window_of(const Graph& graph, const Op& op) {
+std::optional<ReadWindow> window_of(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
   // e^-8 of the greatest element is a sixth of an int8 step.
   constexpr float kTail = 8;
   // x · e^x and x · erfc(x) are as small beside the whole result
@@ -184,7 +185,6 @@ std::optional<ReadWindow> window_of(const Graph& graph, const Op& op) {
   };
   static constexpr Row kRows[] = {
       {&ops::kExp, {.below = kTail}},
-      {&ops::kSoftplus, {.below = kTail, .top = 0}},
       {&ops::kSigmoid, {.below = kTail, .top = 0, .high = kSigmoidEnd}},
       {&ops::kTanh, {.below = kTanhEnd, .top = 0, .high = kTanhEnd}},
       {&ops::kHardswish, {.below = 3, .top = 0}},
@@ -199,6 +199,11 @@ std::optional<ReadWindow> window_of(const Graph& graph, const Op& op) {
     // All elements of a row at the bound add e^-8 of the greatest.
     const auto columns = static_cast<float>(shape[*ops::normalize_dim(dim, shape.size())]);
     return ReadWindow{.below = kTail + std::log(std::max(columns, 1.0F)), .dim = dim};
+  }
+  if (op.def == &ops::kSoftplus) {  // log(1 + e^(beta x)) / beta
+    const auto beta = static_cast<float>(BoundOpView(graph, id)->argument<double>("beta"));
+    if (!(beta > 0)) return std::nullopt;
+    return ReadWindow{.below = kTail / beta, .top = 0};
   }
   const auto* row = std::ranges::find(kRows, op.def, &Row::op);
   return row == std::end(kRows) ? std::nullopt : std::optional(row->window);
@@ -256,7 +261,7 @@ class Int8Patterns final : public QuantizationPatterns {
   tl::expected<OpAnnotation, FloatReason> annotate(const Graph& graph, OpId id) const override {
     auto specs = find(graph, id);
     if (specs) {
-      specs->window = window_of(graph, graph.op(id));
+      specs->window = window_of(graph, id);
       if (options_.fixed_tables)
         for (QuantSpec& result : specs->results) result.narrows = false;
       return specs;

@@ -241,6 +241,24 @@ TEST(Calibrate, SoftmaxNeedsNothingFarBelowTheGreatestOfARow) {
   EXPECT_FLOAT_EQ(column.max, 110);
 }
 
+// log(1 + exp(beta x)) / beta ends where beta x does: at x = -80 for a beta of 0.1.
+TEST(Calibrate, SoftplusEndsWithItsBeta) {
+  const auto least = [](std::string_view attributes) {
+    return observed_range(fmt::format(R"(graph @forward(%x: f32[4]) {{
+  %y: f32[4] = aten.softplus(%x){}
+  return %y
+}}
+)",
+                                      attributes),
+                          "x", elements_of("x", {1, 4}, {2, 0, -90, -1}))
+        .min;
+  };
+  EXPECT_FLOAT_EQ(least(""), -8);
+  EXPECT_FLOAT_EQ(least(" {beta = 2.0, threshold = 20.0}"), -4);
+  EXPECT_FLOAT_EQ(least(" {beta = 0.1, threshold = 20.0}"), -80);
+  EXPECT_FLOAT_EQ(least(" {beta = -1.0, threshold = 20.0}"), -90);
+}
+
 TEST(Calibrate, WhatOthersReadToCountsWholly) {
   const auto x = elements_of("x", {1, 2, 2}, {0, -90, 5, 40});
   EXPECT_EQ(observed_range(R"(graph @forward(%x: f32[2,2]) {
