@@ -221,7 +221,14 @@ class Figures(ReportTest):
         )
         self.assertIn("The NPU does not run hardswish: ", text)
         self.view("placement")
-        self.one('[data-view="placement"] tbody td').click()
+        refusals = json.loads((folder / "quantized.compile.json").read_text())["refusals"]
+        lost = {each["name"]: each["cycles_lost"] for each in refusals}
+        cells = self.all('[data-view="placement"] tbody td:first-child')
+        names = [cell.text for cell in cells]
+        self.assertEqual(sorted(names), sorted(lost))
+        shown = [lost[name] for name in names]
+        self.assertEqual(shown, sorted(shown, reverse=True))
+        cells[names.index("hardswish")].click()
         self.assertEqual(self.selected(), "hardswish")
         self.assertIn("Why not on the NPU", self.one("#details").text)
 
