@@ -11,7 +11,6 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
-#include "compiler/executors/stream.h"
 #include "compiler/ops/define.h"
 #include "compiler/support/arena_planner.h"
 #include "compiler/support/cancellation.h"
@@ -533,13 +532,6 @@ Result<std::unique_ptr<Executor>> make_onednn_executor(const Module& module, con
   };
   DTR_TRY(with_memory([] { return Place{}; }, build));
   return executor;
-}
-
-Result<std::unique_ptr<Executor>> make_model_executor(const Module& module, const Graph& graph) {
-  if (is_quantized(graph))
-    return make_stream(module, graph, make_reference_executor(module, graph));
-  DTR_ASSIGN(std::unique_ptr<Executor> executor, make_onednn_executor(module, graph));
-  return make_stream(module, graph, std::move(executor));
 }
 
 }  // namespace dtr
