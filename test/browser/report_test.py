@@ -9,15 +9,13 @@ import time
 import unittest
 from pathlib import Path
 
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.support.ui import WebDriverWait
 
+from browser import BrowserTest, start
 from large import large_profile
 from reports import HOSTILE, MODELS, Reports, bare, hostile
 
@@ -35,73 +33,16 @@ LOAD_TRIES = 5  # the fastest counts: other work on the machine is not the page'
 folder = None
 
 
-class Browser:
-    def __init__(self):
-        options = Options()
-        options.binary_location = "/usr/bin/chromium"
-        for argument in (
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--window-size=1400,1000",
-            "--force-prefers-reduced-motion",
-        ):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-
-    def requests(self):
-        """Addresses that pages asked for since the last call."""
-        messages = [
-            json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")
-        ]
-        return [
-            message["params"]["request"]["url"]
-            for message in messages
-            if message["method"] == "Network.requestWillBeSent"
-        ]
-
-
-class ReportTest(unittest.TestCase):
+class ReportTest(BrowserTest):
     report = "ic_resnet8"
-
-    @classmethod
-    def setUpClass(cls):
-        cls.browser = Browser()
-        cls.driver = cls.browser.driver
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.driver.quit()
 
     def setUp(self):
         self.driver.set_window_size(1400, 1000)
         self.open(self.report)
 
-    def tearDown(self):
-        complaints = [
-            entry
-            for entry in self.driver.get_log("browser")
-            if entry["level"] in ("SEVERE", "WARNING")
-        ]
-        self.assertEqual(complaints, [])
-        foreign = [
-            address
-            for address in self.browser.requests()
-            if not address.startswith(("file://", "data:"))
-        ]
-        self.assertEqual(foreign, [])
-
     def open(self, name):
         self.profile = json.loads((folder / f"{name}.json").read_text())
         self.driver.get((folder / f"{name}.html").as_uri())
-
-    def one(self, selector):
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def view(self, name):
         self.one(f"#tab-{name}").click()
@@ -650,8 +591,7 @@ class Limits(ReportTest):
 def make_pictures(target):
     """Every view in both themes and a narrow window, to be looked at."""
     target.mkdir(parents=True, exist_ok=True)
-    browser = Browser()
-    driver = browser.driver
+    driver = start()
     for theme, width in (("light", 1400), ("dark", 1400), ("light", 500)):
         driver.set_window_size(width, 1000)
         driver.get((folder / "ic_resnet8.html").as_uri())

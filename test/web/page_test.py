@@ -1,7 +1,6 @@
 """What the page for browsers does, beside the command on this machine: see test/web/run."""
 import argparse
 import gzip
-import json
 import os
 import re
 import subprocess
@@ -11,18 +10,18 @@ import time
 import unittest
 from pathlib import Path
 
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from damage import damaged
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "browser"))
+
+from browser import BrowserTest
+from damage import damaged
+
 MOST_BYTES = 6_000_000
 MOST_SECONDS = 5.0  # to compile mobilenet_v2
 DAMAGED = 200
@@ -136,26 +135,13 @@ def models():
     )
 
 
-class PageTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        options = Options()
-        options.binary_location = "/usr/bin/chromium"
-        for argument in (
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--window-size=1400,1000",
-        ):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        cls.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-        cls.driver.set_script_timeout(PATIENCE)
+class PageTest(BrowserTest):
+    own = ("file://", "data:", "blob:")
 
     @classmethod
-    def tearDownClass(cls):
-        cls.driver.quit()
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.driver.set_script_timeout(PATIENCE)
 
     def setUp(self):
         self.driver.get((arguments.build / "deuteron.html").as_uri())
@@ -166,29 +152,6 @@ class PageTest(unittest.TestCase):
         )
         self.until(lambda: "Ready" in self.status() or "cannot start" in self.status())
         self.assertIn("Ready", self.status())
-
-    def tearDown(self):
-        complaints = [
-            entry
-            for entry in self.driver.get_log("browser")
-            if entry["level"] in ("SEVERE", "WARNING")
-        ]
-        self.assertEqual(complaints, [])
-        asked = [
-            message["params"]["request"]["url"]
-            for entry in self.driver.get_log("performance")
-            for message in [json.loads(entry["message"])["message"]]
-            if message["method"] == "Network.requestWillBeSent"
-        ]
-        self.assertEqual(
-            [url for url in asked if not url.startswith(("file://", "data:", "blob:"))], []
-        )
-
-    def one(self, selector):
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def until(self, holds):
         WebDriverWait(self.driver, PATIENCE, 0.05).until(lambda _: holds())
