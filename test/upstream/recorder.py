@@ -4,15 +4,19 @@
 
 A record is a line of JSON: test, file, outcome, reason, and for tests that wrote results of the NPU
 and of the CPU how many of their elements there are, how many differ, and how many of these are ties
-(ties.py; null: not judged). The sample is the same in
-every run: the tests whose names have the smallest hashes.
+(ties.py; null: not judged). Before them stand how many tests were `collected` and how many are
+`wanted` of these, and before each the name of the test that was `started`. The sample is the same
+in every run: the tests whose names have the smallest hashes.
+
+A test that any file beside FILE has a record of is not run again. One that was started twice and
+has no record ended the interpreter: it is recorded as failed.
 """
 
 import hashlib
 import importlib.util
 import json
-import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -57,18 +61,42 @@ def pytest_collection_modifyitems(config, items):
     kept = sorted(items, key=_hash)
     if config.getoption("--sample"):
         kept = kept[: config.getoption("--sample")]
+    _write(config, {"collected": len(items), "wanted": len(kept)})
     portion, portions = map(int, config.getoption("--portion").split("/"))
-    taken = set(kept[portion - 1 :: portions])
-    done = _done(config.getoption("--record"))
-    items[:] = [item for item in items if item in taken and item.nodeid not in done]
+    taken = kept[portion - 1 :: portions]
+    done, started = _recorded(config)
+    for item in taken:
+        if item.nodeid not in done and started[item.nodeid] >= 2:
+            _write(config, _row(item.nodeid, "failed", "the interpreter ended in this test, twice"))
+            done.add(item.nodeid)
+    left = {item.nodeid for item in taken} - done
+    items[:] = [item for item in items if item.nodeid in left]
 
 
-def _done(path):
-    """Tests that an interrupted run has recorded."""
-    if not os.path.exists(path):
-        return set()
-    with open(path) as file:
-        return {json.loads(line)["test"] for line in file}
+def pytest_runtest_setup(item):
+    _write(item.config, {"started": item.nodeid})
+
+
+def _row(test, outcome, reason=""):
+    return {"test": test, "file": test.split("::")[0], "outcome": outcome, "reason": reason}
+
+
+def _write(config, row):
+    with open(config.getoption("--record"), "a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _recorded(config):
+    """Tests with a record, and how often each test was started, over all jobs of all runs."""
+    done, started = set(), Counter()
+    for path in Path(config.getoption("--record")).parent.glob("*.jsonl"):
+        for line in path.read_text().splitlines():
+            row = json.loads(line)
+            if "test" in row:
+                done.add(row["test"])
+            elif "started" in row:
+                started[row["started"]] += 1
+    return done, started
 
 
 def _folder(item):
@@ -106,13 +134,7 @@ def pytest_runtest_makereport(item, call):
     if report.when != "call" and not skipped:
         return
     xfail = item.get_closest_marker("xfail")
-    row = {
-        "test": item.nodeid,
-        "file": item.nodeid.split("::")[0],
-        "outcome": report.outcome,
-        "reason": "",
-        "seconds": round(report.duration, 1),
-    }
+    row = _row(item.nodeid, report.outcome) | {"seconds": round(report.duration, 1)}
     if hasattr(report, "wasxfail"):
         row["outcome"] = "xfailed" if report.outcome == "skipped" else "xpassed"
         row["reason"] = report.wasxfail
@@ -129,5 +151,4 @@ def pytest_runtest_makereport(item, call):
         row["elements"], row["different"] = compared
         if row["different"]:
             row["ties"] = ties.count(_folder(item))
-    with open(item.config.getoption("--record"), "a") as file:
-        file.write(json.dumps(row) + "\n")
+    _write(item.config, row)

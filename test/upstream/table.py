@@ -3,7 +3,7 @@
     table.py --known known.toml [--page docs/upstream.md] RECORDS.jsonl…
 
 Prints the counts, and every failure that no class of known.toml explains: exit code 1 if there is
-one. --page writes the table.
+one, or if tests that were wanted have no record. --page writes the table.
 """
 
 import argparse
@@ -19,8 +19,8 @@ OUTCOMES = ("passed", "failed", "xfailed", "xpassed", "skipped")
 HEAD = """# ExecuTorch's NXP tests
 
 The tests that ship in the wheel of ExecuTorch 1.4.1 (`backends/nxp/tests`), unmodified, with Deuteron in the place of NXP's closed tools
-([python.md](python.md)). `make test-upstream` writes this page; `make test-upstream SAMPLE=150` runs a sample, the same in every run, and compares
-it with this page.
+([python.md](python.md)). `make test-upstream` writes this page; `make test-upstream SAMPLE=150` runs a sample, the same in every run. Both fail
+if a test fails for a reason that is not one of the classes below.
 
 A numeric test runs a program with the delegate and one without, and compares their results. The column *equal* counts tests whose results are the
 same in every element; *different* counts those that passed with differences that the test allows, with the number of such elements.
@@ -28,12 +28,16 @@ same in every element; *different* counts those that passed with differences tha
 
 
 def records(paths):
-    rows = {}
+    """(records by name, tests that there are, tests that were wanted of these)"""
+    rows, collected, wanted = {}, 0, 0
     for path in paths:
         for line in Path(path).read_text().splitlines():
             row = json.loads(line)
-            rows[row["test"]] = row
-    return [rows[name] for name in sorted(rows)]
+            if "test" in row:
+                rows[row["test"]] = row
+            elif "collected" in row:
+                collected, wanted = row["collected"], row["wanted"]
+    return [rows[name] for name in sorted(rows)], collected, wanted
 
 
 def explain(row, classes):
@@ -111,12 +115,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--known", required=True)
     parser.add_argument("--page")
-    parser.add_argument("--collected", type=int, default=0, help="tests that there are")
     parser.add_argument("records", nargs="+")
     given = parser.parse_args()
     with open(given.known, "rb") as file:
         classes = tomllib.load(file)["failed"]
-    rows = records(given.records)
+    rows, collected, wanted = records(given.records)
     counts = Counter(row["outcome"] for row in rows)
     numeric = [row for row in rows if row["outcome"] == "passed" and "elements" in row]
     print(
@@ -131,9 +134,11 @@ def main():
     ]
     for row in unexplained:
         print(f"FAILED {row['test']}: {row['reason']}")
+    if len(rows) < wanted:
+        print(f"{wanted - len(rows)} of {wanted} tests have no record: the run was interrupted")
     if given.page:
-        Path(given.page).write_text(page(rows, classes, given.collected))
-    return 1 if unexplained or not rows else 0
+        Path(given.page).write_text(page(rows, classes, collected))
+    return 1 if unexplained or not rows or len(rows) < wanted else 0
 
 
 if __name__ == "__main__":
