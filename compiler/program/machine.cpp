@@ -48,7 +48,7 @@ Result<const TargetDescription*> machine_of(const PteFile& image, const pte::Man
                                      image.path()));
   const uint32_t hash = has_npu(*machine) ? npu::format_hash(machine->npu) : 0;
   if (machine->name == manifest.target && hash == manifest.target_hash) return machine;
-  return fail(DiagnosticId::kTargetUnknown,
+  return fail(DiagnosticId::kTargetInvalid,
               fmt::format("the program's machine is `{}` (hash {:08x}), its manifest names `{}` "
                           "(hash {:08x})",
                           machine->name, hash, as_terminal(manifest.target), manifest.target_hash),

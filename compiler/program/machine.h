@@ -10,7 +10,7 @@ namespace dtr {
 // else a row of compiler/targets/. Without a manifest: the first target whose NPU understands the
 // program's microcode. Null: the program has no microcode and runs on any machine.
 // Errors: kTargetUnknown, if its microcode is for a machine that is not in compiler/targets/;
-// kTargetUnknown, if the machine in the program is malformed, or not the one that its manifest
+// kTargetInvalid, if the machine in the program is malformed, or not the one that its manifest
 // names.
 Result<const TargetDescription*> target_of(const PteFile& pte_file);
 

@@ -85,7 +85,7 @@ Result<RecipeSpec> parse_recipe(std::string_view text, const std::string& file,
                                 const TargetDescription& target);
 
 // Whether the recipe of a target that was read from `file` names backends that there are for it,
-// each once, and ends with one that runs every operator. Error: kTargetUnknown.
+// each once, and ends with one that runs every operator. Error: kTargetInvalid.
 Result<void> check_target_recipe(const TargetDescription& target, const std::string& file);
 
 // Error: kSramInvalid, if the recipe's SRAM is more than the target has.

@@ -186,7 +186,7 @@ Result<void> check_target_recipe(const TargetDescription& target, const std::str
   const std::vector<std::string_view> known = backend_names(target),
                                       last = backend_names(target, true);
   const auto invalid = [&](std::string_view name, std::string_view fault, std::string fix) {
-    return fail(DiagnosticId::kTargetUnknown,
+    return fail(DiagnosticId::kTargetInvalid,
                 fmt::format("`recipe` names {}, {}", json_quote(name), fault), std::move(fix),
                 {.file = file});
   };

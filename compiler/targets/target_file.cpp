@@ -196,7 +196,7 @@ class Reader {
 
  private:
   tl::unexpected<Diagnostic> invalid(std::string reason, std::string fix) const {
-    return fail(DiagnosticId::kTargetUnknown, std::move(reason), std::move(fix), {.file = file_});
+    return fail(DiagnosticId::kTargetInvalid, std::move(reason), std::move(fix), {.file = file_});
   }
   tl::unexpected<Diagnostic> wrong(std::string_view field, const Json& value,
                                    std::string_view allowed) const {
@@ -311,7 +311,7 @@ class Reader {
 
 Result<std::unique_ptr<Machine>> machine_of(std::string_view text, const std::string& file) {
   if (std::string fault = json_error(text); !fault.empty())
-    return fail(DiagnosticId::kTargetUnknown, std::move(fault),
+    return fail(DiagnosticId::kTargetInvalid, std::move(fault),
                 "`deuteron targets --json imxrt700` prints a file to start from", {.file = file});
   return Reader(file).read(
       Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true));
@@ -357,7 +357,7 @@ Result<const TargetDescription*> parse_target(std::string_view text, const std::
   if (row == nullptr) return keep(std::move(machine));
   const std::string own = to_json(machine->target), rows = to_json(*row);
   if (own == rows) return row;
-  return fail(DiagnosticId::kTargetUnknown,
+  return fail(DiagnosticId::kTargetInvalid,
               fmt::format("`name` is {}, a target of Deuteron's own whose values differ: its line "
                           "`{}` is `{}` here",
                           json_quote(machine->name), first_difference(own, rows),

@@ -16,12 +16,12 @@ bool is_target_file(std::string_view argument);
 
 // Reads a target and checks every field. The description lives until the process ends; equal files
 // share one. A file with the name of a row of target.cpp is that row, and must have its values.
-// Errors: kFileNotFound; kTargetUnknown, with the field, its value and the values that it may have.
+// Errors: kFileNotFound; kTargetInvalid, with the field, its value and the values that it may have.
 Result<const TargetDescription*> read_target(const std::string& path);
-// The same from text; `file` names it in messages. Error: kTargetUnknown.
+// The same from text; `file` names it in messages. Error: kTargetInvalid.
 Result<const TargetDescription*> parse_target(std::string_view text, const std::string& file);
 // The same, of a file whose name may be that of a row with other values: a program that was
-// compiled before the row existed has the machine in itself. Error: kTargetUnknown.
+// compiled before the row existed has the machine in itself. Error: kTargetInvalid.
 Result<const TargetDescription*> parse_target_of_program(std::string_view text,
                                                          const std::string& file);
 

@@ -197,8 +197,9 @@ Result<Score> score_samples(Session& first, const Judge& judge, std::span<const 
     SampleScore sample;
     Unpacker unpacker(result);
     if (!unpacker.take(sample) || !unpacker.at_end())  // of a checkpoint that somebody wrote
-      return fail(DiagnosticId::kRunFailed, fmt::format("the result of sample {} is damaged", task),
-                  "evaluate without it", {.file = options.checkpoint.path});
+      return fail(DiagnosticId::kCheckpointDamaged,
+                  fmt::format("the result of sample {} is damaged", task), "evaluate without it",
+                  {.file = options.checkpoint.path});
     if (task == 0) {
       stats.total_cycles = sample.total_cycles;
       stats.npu_calls = sample.npu_calls;

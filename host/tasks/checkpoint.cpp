@@ -70,11 +70,11 @@ class CheckpointFile {
       auto file = std::make_unique<CheckpointFile>(path, fd);
       // Two runs that append to one file would each read only their own half.
       if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return file;
-      return fail(DiagnosticId::kFileNotWritable, "another run writes to this checkpoint",
+      return fail(DiagnosticId::kCheckpointInUse, "another run writes to this checkpoint",
                   "wait for its end, or give another file", {.file = path});
     }
     if (errno == EEXIST)
-      return fail(DiagnosticId::kFileNotWritable, "there is a file, which may hold results",
+      return fail(DiagnosticId::kCheckpointExists, "there is a file, which may hold results",
                   "go on with it (--resume), or remove it", {.file = path});
     return refuse(path, errno);
   }
@@ -97,7 +97,9 @@ class CheckpointFile {
  private:
   static tl::unexpected<Diagnostic> refuse(const std::string& path, int error) {
     return fail(DiagnosticId::kFileNotWritable,
-                fmt::format("the checkpoint cannot be written: {}", std::strerror(error)), {},
+                fmt::format("the checkpoint cannot be written: {}", std::strerror(error)),
+                "make room or choose another file; --resume goes on with the results that the file "
+                "holds",
                 {.file = path});
   }
   std::string path_;
@@ -187,17 +189,18 @@ class CheckpointedExecutor final : public TaskExecutor {
 
 Result<CheckpointContent> parse_checkpoint(std::span<const std::byte> bytes, uint64_t identity,
                                            size_t tasks, const std::string& path) {
-  const auto refuse = [&](std::string reason) {
-    return fail(DiagnosticId::kFileNotWritable, std::move(reason),
+  const auto refuse = [&](DiagnosticId id, std::string reason) {
+    return fail(id, std::move(reason),
                 "give the file of this run, or another name without --resume", {.file = path});
   };
   Unpacker rest(bytes);
   Header header;
   if (!rest.take(header) || header.magic != kMagic ||
       header.checksum != crc32(bytes_of(header).first(offsetof(Header, checksum))))
-    return refuse("the file is no checkpoint");
+    return refuse(DiagnosticId::kCheckpointDamaged, "the file is no checkpoint");
   if (header.identity != identity || header.tasks != tasks)
     return refuse(
+        DiagnosticId::kCheckpointMismatch,
         "the checkpoint is that of another run: its program, data or options were different");
   CheckpointContent content{.results = {}, .good_bytes = sizeof header};
   for (Record record; rest.take(record);) {

@@ -26,16 +26,16 @@ struct CheckpointContent {
 };
 
 // Reads a checkpoint up to the first record that is incomplete or damaged; any bytes may be given.
-// Error: kFileNotWritable, if the bytes begin with no header of this run, whose file is therefore
-// not written to.
+// Errors, after which the file is not written to: kCheckpointDamaged (the bytes begin with no
+// header), kCheckpointMismatch (with that of another run).
 Result<CheckpointContent> parse_checkpoint(std::span<const std::byte> bytes, uint64_t identity,
                                            size_t tasks, const std::string& path);
 
 // An executor that keeps results in a file, around another one, which outlives it. The file stays
 // when the run is done. Of a stream all tasks run again, and nothing is kept. `note` receives one
-// sentence, of what was found in the file. Errors, besides those of `executor`: kFileNotWritable (a
-// file is there and is not to be resumed, or is that of another run), kFileNotFound (of one to
-// resume).
+// sentence, of what was found in the file. Errors, besides those of `executor`: kCheckpointExists
+// (a file is there and is not to be resumed), kCheckpointInUse, those of parse_checkpoint,
+// kFileNotWritable, kFileNotFound (of one to resume).
 std::unique_ptr<TaskExecutor> with_checkpoint(TaskExecutor& executor, CheckpointOptions options,
                                               std::function<void(const std::string&)> note);
 

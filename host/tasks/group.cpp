@@ -110,7 +110,7 @@ class Coordinator {
   Result<void> lost() const {
     std::vector<size_t> tasks = schedule_.given_up();
     std::ranges::sort(tasks);
-    return fail(DiagnosticId::kRunFailed,
+    return fail(DiagnosticId::kResultsLost,
                 fmt::format("{} of {} samples have no result, because each of {} processes that "
                             "ran one of them ended ({}): {}",
                             tasks.size(), job_.count, TaskSchedule::kMostDeaths, why_,
@@ -173,7 +173,7 @@ Diagnostic unpack_diagnostic(std::span<const std::byte> bytes) {
         &diagnostic.place.module_path, &diagnostic.place.source_line})
     good = good && take_text(unpacker, *text);
   if (good) return diagnostic;
-  return {.id = DiagnosticId::kRunFailed,
+  return {.id = DiagnosticId::kProcessFailed,
           .reason = "a worker sent a message that cannot be read",
           .fix = {}};
 }

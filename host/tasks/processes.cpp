@@ -181,7 +181,7 @@ std::string text_of_status(int status) {
 }
 
 tl::unexpected<Diagnostic> no_process() {
-  return fail(DiagnosticId::kRunFailed,
+  return fail(DiagnosticId::kProcessFailed,
               fmt::format("no process can be made: {}", std::strerror(errno)),
               "allow more processes, or use threads");
 }

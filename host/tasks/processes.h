@@ -60,7 +60,7 @@ class Socket {
 // later. All of them end when this process ends, however it does.
 class ProcessGroup final : public WorkerGroup {
  public:
-  // The job must outlive the group. Error: kRunFailed, if no process can be made.
+  // The job must outlive the group. Error: kProcessFailed, if no process can be made.
   static Result<std::unique_ptr<ProcessGroup>> start(const TaskJob& job, size_t workers);
   // For `start`.
   explicit ProcessGroup(const TaskJob& job) : job_(job) {}

@@ -56,8 +56,8 @@ std::unique_ptr<TaskExecutor> make_thread_executor(unsigned threads);
 
 // Runs tasks in so many child processes (0: default_threads()), which share this one's memory until
 // they write to it. A process that dies loses the task that it was running, which another one runs
-// again. Error, besides those of run: kRunFailed, if three processes died of one task; it names all
-// such tasks, and all others have been run.
+// again. Errors, besides those of run: kProcessFailed; kResultsLost, if three processes died of one
+// task, which names all such tasks, and all others have been run.
 std::unique_ptr<TaskExecutor> make_process_executor(unsigned processes);
 
 }  // namespace dtr

@@ -231,6 +231,7 @@ _OF_OPTIONS = (
     "option-needs-npu",
     "placement-forced",
     "recipe-invalid",
+    "target-invalid",
     "target-unknown",
 )
 

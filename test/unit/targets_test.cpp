@@ -153,7 +153,7 @@ TEST(TargetFile, RangesOfNumbers) {
       const auto read = parse_target(file(value), "own.json");
       ASSERT_FALSE(read) << field << " " << value;
       const std::string message = to_text(read.error());
-      EXPECT_NE(message.find("error[target-unknown]: own.json: `" + std::string(object) + "." +
+      EXPECT_NE(message.find("error[target-invalid]: own.json: `" + std::string(object) + "." +
                              std::string(field) + "` is "),
                 std::string::npos)
           << message;
@@ -196,7 +196,7 @@ TEST(TargetFile, WhatIsWrongIsNamed) {
        }) {
     const auto read = parse_target(text, "own.json");
     ASSERT_FALSE(read) << text;
-    EXPECT_EQ(read.error().id, DiagnosticId::kTargetUnknown);
+    EXPECT_EQ(read.error().id, DiagnosticId::kTargetInvalid);
     EXPECT_NE(to_text(read.error()).find(message), std::string::npos)
         << to_text(read.error()) << "\nexpected: " << message;
   }

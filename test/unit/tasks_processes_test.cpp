@@ -139,6 +139,7 @@ TEST(ProcessTasks, ThatAlwaysKillTheirProcessAreNamedAndTheOthersRun) {
   Squares squares;
   const Result<void> result = make_process_executor(2)->run(job, squares.function(), {});
   ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().id, DiagnosticId::kResultsLost);
   EXPECT_NE(result.error().reason.find("2 of 100 samples have no result"), std::string::npos)
       << result.error().reason;
   EXPECT_NE(result.error().reason.find("(signal 9): 7, 40"), std::string::npos)
@@ -320,9 +321,10 @@ TEST_F(CheckpointTest, IsNotOverwrittenNorMixed) {
   Squares squares;
   const auto present = run_checkpointed(path_, false, 50, square, squares);
   ASSERT_FALSE(present);
-  EXPECT_EQ(present.error().id, DiagnosticId::kFileNotWritable);
+  EXPECT_EQ(present.error().id, DiagnosticId::kCheckpointExists);
   const auto other = run_checkpointed(path_, true, 50, square, squares, kIdentity + 1);
   ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().id, DiagnosticId::kCheckpointMismatch);
   EXPECT_NE(other.error().reason.find("that of another run"), std::string::npos);
   EXPECT_FALSE(run_checkpointed(path_, true, 51, square, squares));
   EXPECT_EQ(content(), before);
@@ -332,8 +334,23 @@ TEST_F(CheckpointTest, IsNotOverwrittenNorMixed) {
   write(std::as_bytes(std::span("a text of somebody that is longer than a header is")));
   const auto text = run_checkpointed(path_, true, 50, square, squares);
   ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().id, DiagnosticId::kCheckpointDamaged);
   EXPECT_NE(text.error().reason.find("no checkpoint"), std::string::npos);
   EXPECT_EQ(squares.next, 0U);
+}
+
+TEST_F(CheckpointTest, IsWrittenByOneRunAtATime) {
+  const auto run = [&](size_t task) -> Result<Bytes> {
+    Squares squares;
+    const auto second = run_checkpointed(path_, true, 50, square, squares);
+    if (second || second.error().id != DiagnosticId::kCheckpointInUse)
+      return fail(DiagnosticId::kRunFailed, "two runs write to one file");
+    return square(task);
+  };
+  Squares squares;
+  const auto result = run_checkpointed(path_, false, 50, run, squares);
+  ASSERT_TRUE(result) << to_text(result.error());
+  EXPECT_EQ(squares.next, 50U);
 }
 
 // As a killed process leaves it: cut off anywhere.
@@ -413,6 +430,9 @@ TEST(Diagnostics, ArriveAsTheyWereSent) {
                         .place = {.file = "c", .node = "d", .module_path = "e", .source_line = "f"},
                         .severity = Severity::kWarning};
   EXPECT_EQ(to_json(unpack_diagnostic(pack_diagnostic(sent))), to_json(sent));
+  Bytes cut = pack_diagnostic(sent);
+  cut.pop_back();
+  EXPECT_EQ(unpack_diagnostic(cut).id, DiagnosticId::kProcessFailed);
 }
 
 }  // namespace
