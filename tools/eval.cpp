@@ -13,6 +13,7 @@ namespace {
 
 struct EvalOptions {
   std::string program, data;
+  std::string method;
   std::vector<std::string> tensor_files;  // .ptd
   std::string labels = "label";
   std::string against;  // a float model to evaluate side by side
@@ -30,6 +31,7 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
                    "outputs are known")
       ->required();
   add_tensor_files(verb, o.tensor_files);
+  add_method(verb, o.method);
   verb->add_option("--labels", o.labels, "Array of class numbers")->capture_default_str();
   verb->add_option(
       "--against", o.against,
@@ -49,7 +51,8 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
 Result<void> run_eval(const CommonOptions& common, const EvalOptions& options) {
   DTR_TRY(check_outputs({options.program, options.data, options.against},
                         {options.json, options.checkpoint.path}));
-  const ProgramInput program{.path = options.program, .tensor_files = options.tensor_files};
+  const ProgramInput program{
+      .path = options.program, .method = options.method, .tensor_files = options.tensor_files};
   DTR_ASSIGN(const std::unique_ptr<Session> first, program.open());
   note_unused_tensors(options.tensor_files, {&first->pte_file()});
   const std::unique_ptr<TaskExecutor> executor = make_executor(options.executor);

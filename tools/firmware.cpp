@@ -16,6 +16,7 @@ struct FirmwareOptions {
   std::vector<std::string> programs;
   std::string output;
   std::string board = "qemu-an505";
+  std::string method;                     // of each program
   std::vector<std::string> tensor_files;  // .ptd
   bool no_checksum = false;
 };
@@ -34,6 +35,7 @@ const CLI::App* add_firmware(CLI::App& app, FirmwareOptions& o) {
   verb->add_option("--board", o.board, "qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55)")
       ->capture_default_str();
   add_tensor_files(verb, o.tensor_files);
+  add_method(verb, o.method);
   verb->add_flag(
       "--no-checksum", o.no_checksum,
       "Leave out the check of the programs' checksums at load (docs/performance.md has its cost)");
@@ -48,6 +50,7 @@ Result<void> run_firmware(const CommonOptions&, const FirmwareOptions& options) 
   pte_files.reserve(options.programs.size());
   for (const std::string& path : options.programs) {
     DTR_ASSIGN(PteFile pte_file, PteFile::open(path));
+    DTR_TRY(pte_file.select(options.method));
     pte_files.push_back(std::move(pte_file));
     programs.push_back({&pte_files.back(), std::filesystem::path(path).stem().string()});
   }

@@ -22,6 +22,7 @@ struct ProfileOptions {
   uint32_t depth = 0;
   std::string etdump, json, csv, perfetto, html;
   std::string compile_report, verify;     // for html: files of those commands
+  std::string method;                     // of both programs
   std::vector<std::string> tensor_files;  // .ptd, of programs that are run
 };
 
@@ -33,6 +34,7 @@ const CLI::App* add_profile(CLI::App& app, ProfileOptions& o) {
                    "that a firmware wrote (profile.bin); or a program (.pte), which is then run")
       ->required();
   add_tensor_files(verb, o.tensor_files);
+  add_method(verb, o.method);
   verb->add_option("--program", o.program, "Program that was run (.pte): it names the operators");
   verb->add_option(
           "--etrecord", o.etrecord,
@@ -121,17 +123,18 @@ Result<void> run_profile(const CommonOptions&, const ProfileOptions& options) {
       {options.etdump, options.json, options.csv, options.perfetto, options.html}));
   if (!options.tensor_files.empty()) DTR_TRY(check_runs_a_program(options));
   DTR_ASSIGN(const TracedProfile loaded,
-             read_profile(options.trace, options.program, options.etrecord, options.tensor_files));
+             read_profile(options.trace, options.program, options.etrecord, options.tensor_files,
+                          options.method));
   const ProfileTable table = table_of(options);
   if (!options.etdump.empty()) DTR_TRY(write_file(options.etdump, to_etdump(loaded.trace)));
   if (!options.compare.empty()) {
     DTR_ASSIGN(const FileKind kind, file_kind(options.compare));
     const bool same = kind != FileKind::kProgram && options.compare_program.empty() &&
                       options.compare_etrecord.empty();
-    DTR_ASSIGN(
-        const TracedProfile other,
-        read_profile(options.compare, same ? options.program : options.compare_program,
-                     same ? options.etrecord : options.compare_etrecord, options.tensor_files));
+    DTR_ASSIGN(const TracedProfile other,
+               read_profile(options.compare, same ? options.program : options.compare_program,
+                            same ? options.etrecord : options.compare_etrecord,
+                            options.tensor_files, options.method));
     if (!options.json.empty())
       DTR_TRY(write_file(options.json, compare_json(loaded.profile, loaded.program(), other.profile,
                                                     other.program(), table)));

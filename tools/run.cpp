@@ -27,6 +27,7 @@ namespace {
 struct RunOptions {
   std::string program, input, output, stats_json;
   std::string on = "host";
+  std::string method;
   std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 0;                   // 0: all
   uint32_t repeat = 1;
@@ -52,6 +53,7 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
   verb->add_option("--samples", o.samples, "Run only the first N samples (0: all)")
       ->capture_default_str();
   add_tensor_files(verb, o.tensor_files);
+  add_method(verb, o.method);
   verb->add_option("--repeat", o.repeat, "Run every sample N times, for timing")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
@@ -122,8 +124,10 @@ Result<void> write_outputs(const std::string& path, const std::vector<NamedTenso
 }
 
 Result<std::unique_ptr<Session>> open_session(const RunOptions& options) {
-  if (options.on == "host") return Session::open(options.program, options.tensor_files);
-  return open_on_qemu(options.program, options.on, options.tensor_files,
+  DTR_ASSIGN(std::unique_ptr<Session> host,
+             Session::open(options.program, options.tensor_files, options.method));
+  if (options.on == "host") return host;
+  return open_on_qemu(std::move(host), options.on,
                       options.profile.empty() ? kNoProfile : options.profile_events);
 }
 

@@ -42,6 +42,12 @@ void add_tensor_files(CLI::App* verb, std::vector<std::string>& files) {
       ->allow_extra_args(false);
 }
 
+void add_method(CLI::App* verb, std::string& method) {
+  verb->add_option("--method", method,
+                   "Method of a program that has several; default: forward, or the only one")
+      ->type_name("NAME");
+}
+
 void note_unused_tensors(const std::vector<std::string>& files,
                          std::initializer_list<const PteFile*> programs) {
   if (files.empty() || std::ranges::any_of(programs, [](const PteFile* pte_file) {

@@ -74,6 +74,8 @@ CLI::Validator number(double low, double high, const std::string& description);
 
 // --tensors, which may be repeated.
 void add_tensor_files(CLI::App* verb, std::vector<std::string>& files);
+// --method, of a program that has several.
+void add_method(CLI::App* verb, std::string& method);
 // Prints a note if tensor files were given and none of the programs has constants outside of its
 // file.
 void note_unused_tensors(const std::vector<std::string>& files,

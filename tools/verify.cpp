@@ -16,6 +16,7 @@ namespace {
 
 struct VerifyOptions {
   std::string program, against, data, json;
+  std::string method;
   std::vector<std::string> tensor_files;  // .ptd
   uint32_t samples = 1;
   double min_sqnr = 10.0;
@@ -27,6 +28,7 @@ const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
       "verify", "Compare a program with its model layer by layer; exit code 1 if a layer is bad");
   verb->add_option("PROGRAM", o.program, "Program (.pte) with debug map")->required();
   add_tensor_files(verb, o.tensor_files);
+  add_method(verb, o.method);
   verb->add_option("--against", o.against, "Model it was compiled from (.pt2, .tflite, .onnx, .ir)")
       ->required();
   verb->add_option("--data", o.data, "Samples (.npz, .npy)")->required();
@@ -47,7 +49,7 @@ const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
 Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   DTR_TRY(check_outputs({options.program, options.against, options.data}, {options.json}));
   DTR_ASSIGN(const std::unique_ptr<Session> session,
-             Session::open(options.program, options.tensor_files));
+             Session::open(options.program, options.tensor_files, options.method));
   note_unused_tensors(options.tensor_files, {&session->pte_file()});
   DTR_ASSIGN(const Module model,
              read_model(options.against, {.sampled = Samples::shapes_of(options.data)}));

@@ -53,23 +53,22 @@ std::string type_text(const T& tensor) {
 class Describer {
  public:
   Describer(const PteFile& pte_file, const DescribeOptions& options)
-      : pte_file_(pte_file), options_(options) {
-    if (const pte::DebugMap* map = pte_file.debug_map()) {
-      for (uint32_t i = 0; i < count(map->tensors()); ++i) {
-        const pte::DebugTensor& tensor = *map->tensors()->Get(i);
-        if (tensor.value() >= 0)
-          name_of_value_.emplace(tensor.value(), GetStringView(tensor.name()));
-      }
-    }
-  }
+      : pte_file_(pte_file), options_(options) {}
 
   std::string run() {
     head();
     const pte::Program& program = pte_file_.file().program();
-    for (uint32_t i = 0; i < count(program.execution_plan()); ++i)
-      method(*program.execution_plan()->Get(i));
+    for (uint32_t i = 0; i < pte_file_.method_count(); ++i) {
+      use(pte_file_.debug_map(i));
+      method(pte_file_.plan(i));
+    }
     segments(program);
-    if (pte_file_.debug_map() != nullptr) debug_map(*pte_file_.debug_map());
+    for (uint32_t i = 0; i < pte_file_.method_count(); ++i)
+      if (const pte::DebugMap* map = pte_file_.debug_map(i)) {
+        if (pte_file_.method_count() > 1)
+          line("method {}", GetStringView(pte_file_.plan(i).name()));
+        debug_map(*map);
+      }
     return std::move(text_);
   }
 
@@ -77,6 +76,16 @@ class Describer {
   template <class... T>
   void line(fmt::format_string<T...> format, T&&... arguments) {
     text_ += terminal_format(format, std::forward<T>(arguments)...) + '\n';
+  }
+
+  // Names values and calls by the map of a method, which may be null.
+  void use(const pte::DebugMap* map) {
+    map_ = map;
+    name_of_value_.clear();
+    for (uint32_t i = 0; map != nullptr && i < count(map->tensors()); ++i) {
+      const pte::DebugTensor& tensor = *map->tensors()->Get(i);
+      if (tensor.value() >= 0) name_of_value_.emplace(tensor.value(), GetStringView(tensor.name()));
+    }
   }
 
   void head() {
@@ -206,10 +215,8 @@ class Describer {
       name = fmt::format("delegate {}", delegate->delegate_index());
     }
     std::string from;
-    if (const pte::DebugMap* map = pte_file_.debug_map();
-        map != nullptr && index < count(map->calls())) {
-      from = sources(*map, *map->calls()->Get(index)->origin());
-    }
+    if (map_ != nullptr && index < count(map_->calls()))
+      from = sources(*map_, *map_->calls()->Get(index)->origin());
     line("    {}: {}({}){}{}", index, name, fmt::join(parts, ", "), from.empty() ? "" : "  # ",
          from);
   }
@@ -312,6 +319,7 @@ class Describer {
   const PteFile& pte_file_;
   const DescribeOptions& options_;
   std::string text_;
+  const pte::DebugMap* map_ = nullptr;  // of the method that is described
   std::map<int32_t, std::string_view> name_of_value_;
 };
 

@@ -122,12 +122,12 @@ uint32_t count(const Vector* vector) {
 class DebugMapVerifier {
  public:
   // `bytes`: of the map.
-  DebugMapVerifier(const pte::DebugMap& map, size_t bytes, const pte::Program& program)
-      : map_(map), program_(program), left_(bytes) {}
+  DebugMapVerifier(const pte::DebugMap& map, size_t bytes, const pte::ExecutionPlan& plan)
+      : map_(map), plan_(plan), left_(bytes) {}
 
   bool run() {
-    if (map_.version() != 1 || count(program_.execution_plan()) != 1) return false;
-    const pte::ExecutionPlan& plan = *program_.execution_plan()->Get(0);
+    if (map_.version() != 1) return false;
+    const pte::ExecutionPlan& plan = plan_;
     if (count(map_.calls()) != count(plan.chains()->Get(0)->instructions())) return false;
     for (uint32_t i = 0; i < count(map_.sources()); ++i) {
       const pte::SourceOperator& source = *map_.sources()->Get(i);
@@ -214,11 +214,17 @@ class DebugMapVerifier {
   }
 
   const pte::DebugMap& map_;
-  const pte::Program& program_;
+  const pte::ExecutionPlan& plan_;
   size_t left_;
 };
 
 }  // namespace
+
+std::string debug_map_key(std::string_view method, size_t methods) {
+  std::string key(pte::kDebugMapKey);
+  if (methods > 1) key.append(".").append(method);
+  return key;
+}
 
 Diagnostic to_diagnostic(const pte::Status& status, const std::string& file) {
   const auto* row = std::ranges::find(kRows, status.error, &Row::error);
@@ -276,17 +282,66 @@ Result<PteFile> PteFile::check(PteFile pte_file, std::span<const std::byte> byte
       !status.ok()) {
     return tl::unexpected(to_diagnostic(status, pte_file.path_));
   }
-  if (const auto stored = pte_file.file_.named_data(pte::kDebugMapKey); !stored.empty()) {
+  DTR_TRY(pte_file.read_debug_maps());
+  return pte_file;
+}
+
+Result<void> PteFile::read_debug_maps() {
+  const uint32_t methods = count(file_.program().execution_plan());
+  for (uint32_t i = 0; i < methods; ++i) {
+    debug_maps_.push_back(nullptr);
+    const auto stored = file_.named_data(debug_map_key(GetStringView(plan(i).name()), methods));
+    if (stored.empty()) continue;
     const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
     flatbuffers::Verifier verifier(data, stored.size());
     if (!pte::VerifyDebugMapBuffer(verifier) ||
-        !DebugMapVerifier(*pte::GetDebugMap(data), stored.size(), pte_file.file_.program()).run()) {
+        !DebugMapVerifier(*pte::GetDebugMap(data), stored.size(), plan(i)).run()) {
       return fail(DiagnosticId::kPteDebugMap, "the debug map does not fit its program",
-                  std::string(kCompileAgain), {.file = pte_file.path_});
+                  std::string(kCompileAgain), {.file = path_});
     }
-    pte_file.debug_map_ = pte::GetDebugMap(data);
+    debug_maps_.back() = pte::GetDebugMap(data);
   }
-  return pte_file;
+  return {};
+}
+
+const pte::ExecutionPlan& PteFile::plan(uint32_t method) const {
+  DTR_CHECK(method < method_count());
+  return *file_.program().execution_plan()->Get(method);
+}
+
+std::string_view PteFile::method() const { return GetStringView(plan().name()); }
+
+Result<void> PteFile::select(std::string_view method) {
+  constexpr std::string_view kDefault = "forward";
+  constexpr uint32_t kMostListed = 20;
+  if (method_count() == 0)
+    return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = path_});
+  std::vector<uint32_t> computing;
+  std::string names;
+  for (uint32_t i = 0; i < method_count(); ++i) {
+    const std::string_view name = GetStringView(plan(i).name());
+    if (name == (method.empty() ? kDefault : method)) {
+      selected_ = i;
+      return {};
+    }
+    if (count(plan(i).chains()->Get(0)->instructions()) > 0) computing.push_back(i);
+    if (i < kMostListed) names += fmt::format("{}{}", i == 0 ? "" : ", ", as_terminal(name));
+  }
+  if (method_count() > kMostListed) names += fmt::format(", … ({} in all)", method_count());
+  if (method.empty() && method_count() == 1) computing.assign(1, 0);
+  if (method.empty() && computing.size() == 1) {
+    selected_ = computing.front();
+    return {};
+  }
+  const std::string fix = "give one of them with --method: " + names;
+  if (!method.empty())
+    return fail(DiagnosticId::kPteMissingMethod,
+                fmt::format("the program has no method `{}`", as_terminal(method)), fix,
+                {.file = path_});
+  return fail(
+      DiagnosticId::kPteMissingMethod,
+      fmt::format("the program has {} methods and none is called {}", method_count(), kDefault),
+      fix, {.file = path_});
 }
 
 Result<PtdFile> PtdFile::open(const std::string& path) {

@@ -18,6 +18,9 @@ namespace pte {
 struct DebugMap;  // device/pte/debug_map.fbs
 }
 
+// The key of a method's debug map in the named data.
+std::string debug_map_key(std::string_view method, size_t methods);
+
 // Converts an error of the loader or the runtime to a diagnostic; `file` names the program in it.
 Diagnostic to_diagnostic(const pte::Status& status, const std::string& file);
 
@@ -53,18 +56,34 @@ class PteFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
   const pte::VerifiedFile& file() const { return file_; }
-  // Null if the program has none. Its indices (sources, values, calls) have been checked.
-  const pte::DebugMap* debug_map() const { return debug_map_; }
+
+  // Chooses the method that `plan` and `debug_map` are of. An empty name: `forward`, else the only
+  // one, else the only one that computes something (others are constants of ExecuTorch, as
+  // `get_max_seq_len`). Error: kPteMissingMethod, with the names of those that there are.
+  Result<void> select(std::string_view method);
+  uint32_t method_count() const { return static_cast<uint32_t>(debug_maps_.size()); }
+  // Of the chosen method; until `select`, of the first. There must be one.
+  const pte::ExecutionPlan& plan() const { return plan(selected_); }
+  std::string_view method() const;
+  // Null if the method has none. Its indices (sources, values, calls) have been checked.
+  const pte::DebugMap* debug_map() const {
+    return debug_maps_.empty() ? nullptr : debug_map(selected_);
+  }
+  // Of any method, below method_count().
+  const pte::ExecutionPlan& plan(uint32_t method) const;
+  const pte::DebugMap* debug_map(uint32_t method) const { return debug_maps_[method]; }
 
  private:
   static Result<PteFile> check(PteFile pte_file, std::span<const std::byte> bytes,
                                bool check_checksum);
+  Result<void> read_debug_maps();
 
   std::string path_;
   std::optional<FileContents> contents_;
   AlignedBytes copied_;
   pte::VerifiedFile file_;
-  const pte::DebugMap* debug_map_ = nullptr;
+  std::vector<const pte::DebugMap*> debug_maps_;  // of each method, null: it has none
+  uint32_t selected_ = 0;
 };
 
 // A tensor file (.ptd), read and checked.

@@ -14,7 +14,9 @@ inline constexpr std::string_view kManifestKey = "deuteron.manifest";  // Manife
 inline constexpr std::string_view kMachineKey =
     "deuteron.machine";  // text of a target file (compiler/targets/target_file.h), if the
                          // manifest's target is none of compiler/targets/target.cpp
-inline constexpr std::string_view kDebugMapKey = "deuteron.debug_map";  // device/pte/debug_map.fbs
+// device/pte/debug_map.fbs. In a program of several methods each has its own: this key, a dot and
+// the method's name.
+inline constexpr std::string_view kDebugMapKey = "deuteron.debug_map";
 
 inline constexpr std::string_view kDelegateId = "DeuteronBackend";
 

@@ -96,7 +96,7 @@ Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit,
 
 // The scales with which a program dequantizes its outputs; 0 where it does something else.
 std::vector<double> program_steps(const PteFile& pte_file) {
-  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
+  const pte::ExecutionPlan& plan = pte_file.plan();
   std::vector<double> steps;
   for (const int32_t output : *plan.outputs()) {
     double step = 0;

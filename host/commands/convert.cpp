@@ -320,7 +320,7 @@ class Converter {
   }
 
   static uint32_t scratch_of(const PteFile& program) {
-    const auto* sizes = program.file().program().execution_plan()->Get(0)->non_const_buffer_sizes();
+    const auto* sizes = program.plan().non_const_buffer_sizes();
     uint64_t sum = 0;
     for (uint32_t i = 0; sizes != nullptr && i < sizes->size(); ++i)
       sum += static_cast<uint64_t>(sizes->Get(i));

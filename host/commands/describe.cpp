@@ -53,7 +53,7 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
 // The convolutions of the program's delegates.
 AdvisedCalls advised_calls(const PteFile& pte_file, const npu::Target& target) {
   AdvisedCalls advised;
-  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
+  const pte::ExecutionPlan& plan = pte_file.plan();
   const auto* instructions = plan.chains()->Get(0)->instructions();
   for (uint32_t i = 0; instructions != nullptr && i < instructions->size(); ++i) {
     const auto* call = instructions->Get(i)->instr_args_as_DelegateCall();

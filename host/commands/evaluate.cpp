@@ -126,7 +126,7 @@ void add(const SampleScore& sample, Score& score) {
 
 Result<void> check_output(const Session& session, const Judge& judge,
                           const EvaluateOptions& options) {
-  if (io_names(*session.pte_file().file().program().execution_plan()->Get(0), true).empty())
+  if (io_names(session.pte_file().plan(), true).empty())
     return fail(DiagnosticId::kDataShape, "the program has no output",
                 "give a program that classifies", {.file = options.program.path});
   const Type type = session.output_type(0);

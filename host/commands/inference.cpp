@@ -11,10 +11,6 @@
 namespace dtr {
 namespace {
 
-const pte::ExecutionPlan& plan_of(const PteFile& pte_file) {
-  return *pte_file.file().program().execution_plan()->Get(0);
-}
-
 // The NPU's kernel calls of a delegate.
 void add_steps(const pte::DebugCall& call, TimedWork& work) {
   if (call.steps() == nullptr) return;
@@ -37,7 +33,7 @@ Inference inference_of(const PteFile& pte_file, const RunStats& stats) {
                       .clock_hz = source.clock_hz};
   TimedWork& work = inference.work;
   const pte::DebugMap* map = pte_file.debug_map();
-  const pte::ExecutionPlan& plan = plan_of(pte_file);
+  const pte::ExecutionPlan& plan = pte_file.plan();
   const auto* instructions = plan.chains()->Get(0)->instructions();
   for (uint32_t i = 0; instructions != nullptr && i < instructions->size(); ++i) {
     const pte::DebugCall* call = map == nullptr ? nullptr : map->calls()->Get(i);
@@ -59,7 +55,7 @@ Inference inference_of(const PteFile& pte_file, const RunStats& stats) {
 }
 
 bool computes_in_int8(const PteFile& pte_file) {
-  const pte::ExecutionPlan& plan = plan_of(pte_file);
+  const pte::ExecutionPlan& plan = pte_file.plan();
   if (plan.delegates() != nullptr && plan.delegates()->size() > 0) return true;
   return plan.values() != nullptr &&
          std::ranges::any_of(*plan.values(), [](const pte::EValue* value) {

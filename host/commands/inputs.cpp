@@ -3,12 +3,14 @@
 namespace dtr {
 
 Result<std::unique_ptr<Session>> ProgramInput::open() const {
-  return bytes.empty() ? Session::open(path, tensor_files)
-                       : Session::load(bytes, path, simulator::best_kernel_set(), tensors);
+  return bytes.empty() ? Session::open(path, tensor_files, method)
+                       : Session::load(bytes, path, simulator::best_kernel_set(), tensors, method);
 }
 
 Result<PteFile> ProgramInput::pte_file() const {
-  return bytes.empty() ? PteFile::open(path) : PteFile::parse(bytes, path);
+  DTR_ASSIGN(PteFile file, bytes.empty() ? PteFile::open(path) : PteFile::parse(bytes, path));
+  DTR_TRY(file.select(method));
+  return file;
 }
 
 Result<Module> ModelInput::read(const DimensionSizes& sizes) const {

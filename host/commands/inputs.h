@@ -17,13 +17,14 @@ namespace dtr {
 
 struct ProgramInput {
   std::string path;                            // or, with bytes, a name for messages
+  std::string method = {};                     // PteFile::select
   std::vector<std::string> tensor_files = {};  // .ptd
   std::span<const std::byte> bytes = {};       // of the .pte; empty: `path` is read
   std::span<const std::byte> tensors = {};     // beside them: of a .ptd
 
   // Errors: those of Session::open.
   Result<std::unique_ptr<Session>> open() const;
-  // Errors: those of PteFile.
+  // With its method chosen. Errors: those of PteFile.
   Result<PteFile> pte_file() const;
 };
 

@@ -136,9 +136,9 @@ std::optional<std::pair<size_t, double>> top_class(const Tensor& tensor) {
 
 // Whether a payload of the program records a profile.
 bool records_profile(const PteFile& pte_file) {
-  const auto* plan = pte_file.file().program().execution_plan()->Get(0);
-  if (plan->delegates() == nullptr) return false;
-  for (const pte::BackendDelegate* delegate : *plan->delegates()) {
+  const auto* delegates = pte_file.plan().delegates();
+  if (delegates == nullptr) return false;
+  for (const pte::BackendDelegate* delegate : *delegates) {
     executorch::NeutronProgram payload;
     if (delegate->id()->string_view() == executorch::kNeutronDelegateName &&
         executorch::read_neutron_payload(pte_file.file().payload(*delegate), &payload) ==

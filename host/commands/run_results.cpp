@@ -62,7 +62,7 @@ Result<void> check_repeat(const Session& session, uint32_t repeat) {
 }
 
 std::vector<std::string> step_names(const PteFile& pte_file) {
-  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
+  const pte::ExecutionPlan& plan = pte_file.plan();
   std::vector<std::string> names;
   for (const pte::Instruction* step : *plan.chains()->Get(0)->instructions()) {
     const auto* call = step->instr_args_as_KernelCall();

@@ -54,7 +54,8 @@ Result<TracedProfile> profile_session(std::unique_ptr<Session> session) {
 
 Result<TracedProfile> read_profile(const std::string& path, const std::string& program_path,
                                    const std::string& record_path,
-                                   const std::vector<std::string>& tensor_files) {
+                                   const std::vector<std::string>& tensor_files,
+                                   std::string_view method) {
   DTR_ASSIGN(const FileKind kind, file_kind(path));
   if (kind == FileKind::kProgram) {
     if (!program_path.empty() && program_path != path)
@@ -66,7 +67,7 @@ Result<TracedProfile> read_profile(const std::string& path, const std::string& p
       return fail(DiagnosticId::kTraceProgram,
                   "it is a program, which names its operators itself: a record has no effect",
                   "omit the record, or give a trace", {.file = path});
-    DTR_ASSIGN(std::unique_ptr<Session> session, Session::open(path, tensor_files));
+    DTR_ASSIGN(std::unique_ptr<Session> session, Session::open(path, tensor_files, method));
     return profile_session(std::move(session));
   }
   if (kind == FileKind::kRecords) {
@@ -79,6 +80,7 @@ Result<TracedProfile> read_profile(const std::string& path, const std::string& p
                   "it holds records of a device, which name no operators",
                   "give the program that ran there: --program", {.file = path});
     DTR_ASSIGN(PteFile pte_file, PteFile::open(program_path));
+    DTR_TRY(pte_file.select(method));
     DTR_ASSIGN(Trace trace, read_records(path, pte_file));
     Profile profile = profile_of(trace, pte_file);
     return TracedProfile{
@@ -102,6 +104,7 @@ Result<TracedProfile> read_profile(const std::string& path, const std::string& p
     return TracedProfile{.trace = std::move(trace), .profile = std::move(profile)};
   }
   DTR_ASSIGN(PteFile pte_file, PteFile::open(program_path));
+  DTR_TRY(pte_file.select(method));
   DTR_TRY(check_same_program(trace, path, trace_source(pte_file), program_path));
   Profile profile = profile_of(trace, pte_file);
   return TracedProfile{

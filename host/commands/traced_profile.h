@@ -31,9 +31,11 @@ Result<TracedProfile> profile_session(std::unique_ptr<Session> session);
 
 // Of an .etdump, of records of a device (profile.bin), or of a program, which is run on zeros.
 // `program_path` or `record_path` (.etrecord) name the operators of a trace; both may be empty.
-// Errors: those of reading and running; kTraceProgram, if the files are not of one program.
+// `method` of the program: PteFile::select. Errors: those of reading and running; kTraceProgram, if
+// the files are not of one program.
 Result<TracedProfile> read_profile(const std::string& path, const std::string& program_path,
                                    const std::string& record_path,
-                                   const std::vector<std::string>& tensor_files);
+                                   const std::vector<std::string>& tensor_files,
+                                   std::string_view method = {});
 
 }  // namespace dtr

@@ -58,7 +58,7 @@ Result<void> FirmwareModel::read(std::span<const pte::TensorFile> tensor_files) 
   static runtime::DeuteronContext nothing;  // never called: the program is not prepared
   const runtime::Delegate delegates[] = {runtime::deuteron_delegate(nothing)};
   DTR_TRY(load_program(*pte_file_, delegates, tensor_files, &program_));
-  method_ = program_.method_name(0);
+  method_ = pte_file_->method();
   plan_ = program_.method(method_);
   if (const pte::Status status = runtime::Method::requirements(program_, method_, &need_);
       !status.ok())

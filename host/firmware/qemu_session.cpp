@@ -42,7 +42,7 @@ class QemuSession final : public Session {
  public:
   QemuSession(std::unique_ptr<Session> host, const Board& board, TemporaryFolder folder)
       : host_(std::move(host)), board_(board), folder_(std::move(folder)) {
-    const pte::ExecutionPlan& plan = *pte_file().file().program().execution_plan()->Get(0);
+    const pte::ExecutionPlan& plan = pte_file().plan();
     for (const int32_t output : *plan.outputs()) {
       const pte::Tensor& tensor =
           *plan.values()->Get(static_cast<uint32_t>(output))->val_as_Tensor();

@@ -73,7 +73,7 @@ std::vector<uint32_t> order_of(const pte::Tensor& tensor) {
 
 // Whether a kernel's result has its elements in another order than what it reads.
 bool reorders(const PteFile& pte_file, int32_t instruction) {
-  const pte::ExecutionPlan& plan = *pte_file.file().program().execution_plan()->Get(0);
+  const pte::ExecutionPlan& plan = pte_file.plan();
   const auto* call = plan.chains()
                          ->Get(0)
                          ->instructions()

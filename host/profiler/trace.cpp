@@ -18,7 +18,7 @@ using npu::ProfileEvent;
 class RunDecoder {
  public:
   RunDecoder(const PteFile& pte_file, npu::ProfileUnit unit)
-      : pte_file_(pte_file), plan_(*pte_file.file().program().execution_plan()->Get(0)) {
+      : pte_file_(pte_file), plan_(pte_file.plan()) {
     const TargetDescription* target = target_of_manifest(pte_file);
     if (unit != npu::ProfileUnit::kEstimate && target != nullptr &&
         clock_hz(*target) != target->cpu.clock_hz)

@@ -103,7 +103,7 @@ class HostSession final : public Session {
     DTR_TRY(load_program(pte_file_, std::span(delegates_).first(files_.in_payload ? 1 : 2), opened_,
                          &program_));
     starts.stop(load);
-    const std::string_view method = program_.method_name(0);
+    const std::string_view method = pte_file_.method();
     runtime::Method::Requirements need;
     DTR_TRY(check(runtime::Method::requirements(program_, method, &need)));
     for (uint32_t i = 0; i < need.memories; ++i) planned_bytes_ += need.memory_bytes(i);
@@ -202,7 +202,7 @@ class HostSession final : public Session {
 
   Result<void> describe() {
     Rewriter rewriter(signature_);
-    const std::vector<std::string> names = io_names(*program_.method(program_.method_name(0)));
+    const std::vector<std::string> names = io_names(pte_file_.plan());
     inputs_.resize(method_.input_count());
     for (size_t i = 0; i < method_.input_count(); ++i) {
       const runtime::Tensor* tensor = method_.input_tensor(i);
@@ -352,9 +352,11 @@ class HostSession final : public Session {
 
 namespace {
 
-Result<std::unique_ptr<Session>> start(PteFile pte_file, const simulator::KernelSet& kernel_set,
+Result<std::unique_ptr<Session>> start(PteFile pte_file, std::string_view method,
+                                       const simulator::KernelSet& kernel_set,
                                        std::vector<PtdFile> tensor_files = {},
                                        bool in_payload = false) {
+  DTR_TRY(pte_file.select(method));
   DTR_ASSIGN(const TargetDescription* target, target_of(pte_file));
   auto session = std::make_unique<HostSession>(std::make_unique<const ProgramFiles>(
       ProgramFiles{std::move(pte_file), std::move(tensor_files), target, kernel_set, in_payload}));
@@ -406,29 +408,28 @@ Result<void> load_program(const PteFile& pte_file, runtime::DelegateTable delega
     if (!missing.empty()) diagnostic.reason += ":" + missing;
     return tl::unexpected(std::move(diagnostic));
   }
-  if (program->method_count() == 0)
-    return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {},
-                {.file = pte_file.path()});
   return {};
 }
 
 Result<std::unique_ptr<Session>> Session::open(const std::string& path,
-                                               const std::vector<std::string>& tensor_files) {
+                                               const std::vector<std::string>& tensor_files,
+                                               std::string_view method) {
   DTR_ASSIGN(PteFile pte_file, PteFile::open(path));
   DTR_ASSIGN(std::vector<PtdFile> opened, open_tensor_files(tensor_files));
-  return start(std::move(pte_file), simulator::best_kernel_set(), std::move(opened));
+  return start(std::move(pte_file), method, simulator::best_kernel_set(), std::move(opened));
 }
 
 namespace {
 
-Result<std::unique_ptr<Session>> start(PteFile pte_file, const simulator::KernelSet& kernel_set,
+Result<std::unique_ptr<Session>> start(PteFile pte_file, std::string_view method,
+                                       const simulator::KernelSet& kernel_set,
                                        std::span<const std::byte> tensor_file) {
   std::vector<PtdFile> opened;
   if (!tensor_file.empty()) {
     DTR_ASSIGN(PtdFile held, PtdFile::parse(tensor_file, pte_file.path()));
     opened.push_back(std::move(held));
   }
-  return start(std::move(pte_file), kernel_set, std::move(opened));
+  return start(std::move(pte_file), method, kernel_set, std::move(opened));
 }
 
 }  // namespace
@@ -436,9 +437,10 @@ Result<std::unique_ptr<Session>> start(PteFile pte_file, const simulator::Kernel
 Result<std::unique_ptr<Session>> Session::load(std::span<const std::byte> bytes,
                                                const std::string& file,
                                                const simulator::KernelSet& kernel_set,
-                                               std::span<const std::byte> tensor_file) {
+                                               std::span<const std::byte> tensor_file,
+                                               std::string_view method) {
   DTR_ASSIGN(PteFile pte_file, PteFile::parse(bytes, file));
-  return start(std::move(pte_file), kernel_set, tensor_file);
+  return start(std::move(pte_file), method, kernel_set, tensor_file);
 }
 
 Result<std::unique_ptr<Session>> Session::borrow(std::span<const std::byte> bytes,
@@ -446,13 +448,13 @@ Result<std::unique_ptr<Session>> Session::borrow(std::span<const std::byte> byte
                                                  const simulator::KernelSet& kernel_set,
                                                  std::span<const std::byte> tensor_file) {
   DTR_ASSIGN(PteFile pte_file, PteFile::borrow(bytes, file));
-  return start(std::move(pte_file), kernel_set, tensor_file);
+  return start(std::move(pte_file), {}, kernel_set, tensor_file);
 }
 
 Result<std::unique_ptr<Session>> load_payload(std::span<const std::byte> program,
                                               const std::string& file) {
   DTR_ASSIGN(PteFile pte_file, PteFile::parse(program, file));
-  return start(std::move(pte_file), simulator::best_kernel_set(), {}, true);
+  return start(std::move(pte_file), {}, simulator::best_kernel_set(), {}, true);
 }
 
 }  // namespace dtr

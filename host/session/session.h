@@ -53,7 +53,7 @@ struct RunHooks {
 
 // Loads a program, whose checksum was verified when it was read, with all kernels. The tables must
 // outlive the program. Errors: ids pte-*; the reason names every missing kernel, delegate and
-// tensor. kPteMissingMethod if it has no method.
+// tensor.
 Result<void> load_program(const PteFile& pte_file, runtime::DelegateTable delegates,
                           std::span<const pte::TensorFile> tensor_files, runtime::Program* program);
 
@@ -63,14 +63,16 @@ class Session {
   // pte-* (naming every missing kernel and delegate), run-*; kTargetUnknown (target_of);
   // kRunMemory, if the program plans more memory than its target has (2^31 − 1 bytes for an unknown
   // target), or than this machine can allocate.
+  // `method`: PteFile::select.
   static Result<std::unique_ptr<Session>> open(const std::string& path,
-                                               const std::vector<std::string>& tensor_files = {});
+                                               const std::vector<std::string>& tensor_files = {},
+                                               std::string_view method = {});
   // The same from memory (copied); `file` names the program in messages. Simulates the NPU with
   // `kernel_set`. `tensor_file`: bytes of a .ptd; may be empty. Errors: as open.
   static Result<std::unique_ptr<Session>> load(
       std::span<const std::byte> bytes, const std::string& file,
       const simulator::KernelSet& kernel_set = simulator::best_kernel_set(),
-      std::span<const std::byte> tensor_file = {});
+      std::span<const std::byte> tensor_file = {}, std::string_view method = {});
   // The same without a copy of the program (PteFile::borrow), which must not change as long as the
   // session lives.
   static Result<std::unique_ptr<Session>> borrow(

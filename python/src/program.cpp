@@ -99,7 +99,7 @@ ProgressFunction forwarded(Work& work, nb::handle progress) {
 // Name, dtype and shape of what a program keeps between runs.
 nb::list states_of(const ProgramHandle& program) {
   const PteFile file = take(program.input().pte_file());
-  const pte::ExecutionPlan& plan = *file.file().program().execution_plan()->Get(0);
+  const pte::ExecutionPlan& plan = file.plan();
   nb::list list;
   for (const uint32_t value : state_values(plan)) {
     const pte::Tensor& tensor = *plan.values()->Get(value)->val_as_Tensor();
