@@ -26,10 +26,6 @@ static_assert(static_cast<int>(DTR_INT8) == static_cast<int>(dtr::ScalarType::kC
               static_cast<int>(DTR_FLOAT32) == static_cast<int>(dtr::ScalarType::kFloat) &&
               static_cast<int>(DTR_BOOL) == static_cast<int>(dtr::ScalarType::kBool));
 
-std::string_view first_method(const Program& program) {
-  return program.method_count() > 0 ? program.method_name(0) : std::string_view();
-}
-
 dtr_status describe(const Tensor* tensor, uint32_t index, dtr_tensor* out) {
   if (out == nullptr) return to_c({Error::kNull, index});
   if (tensor == nullptr) return to_c({Error::kNoSuchTensor, index});
@@ -50,8 +46,32 @@ dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes,
   Model& made = *new (model) Model;
   made.mark = dtr::runtime::mark_of(model);
   if (environment == nullptr) return to_c({Error::kNull});
-  return to_c(Program::load({static_cast<const std::byte*>(program), bytes}, environment->options,
-                            &made.program));
+  const Status status = Program::load({static_cast<const std::byte*>(program), bytes},
+                                      environment->options, &made.program);
+  if (made.program.method_count() > 0) made.chosen = made.program.method_name(0);
+  return to_c(status);
+}
+
+uint32_t dtr_method_count(const dtr_model* model) {
+  const Model* found = opened(model);
+  return found == nullptr ? 0 : static_cast<uint32_t>(found->program.method_count());
+}
+
+const char* dtr_method_name(const dtr_model* model, uint32_t index) {
+  return index < dtr_method_count(model) ? opened(model)->program.method_name(index).data() : "";
+}
+
+dtr_status dtr_choose_method(dtr_model* model, const char* name) {
+  Model* found = opened(model);
+  if (found == nullptr) return to_c(kNotPrepared);
+  if (name == nullptr) return to_c({Error::kNull});
+  found->method.release();
+  for (uint32_t i = 0; i < dtr_method_count(model); ++i) {
+    if (found->program.method_name(i) != name) continue;
+    found->chosen = found->program.method_name(i);
+    return to_c({});
+  }
+  return to_c({Error::kMissingMethod});
 }
 
 dtr_status dtr_requirements_of(const dtr_model* model, dtr_requirements* requirements) {
@@ -59,7 +79,7 @@ dtr_status dtr_requirements_of(const dtr_model* model, dtr_requirements* require
   if (found == nullptr) return to_c(kNotPrepared);
   if (requirements == nullptr) return to_c({Error::kNull});
   Method::Requirements need;
-  const Status status = Method::requirements(found->program, first_method(found->program), &need);
+  const Status status = Method::requirements(found->program, found->chosen, &need);
   if (status.ok()) *requirements = {need.state_bytes, need.memories, need.sizes};
   return to_c(status);
 }
@@ -74,7 +94,7 @@ dtr_status dtr_prepare(dtr_model* model, dtr_memory state, const dtr_memory* mem
   std::array<std::span<std::byte>, kMostMemories> spans{};
   for (uint32_t i = 0; i < memory_count; ++i)
     spans[i] = {static_cast<std::byte*>(memories[i].data), memories[i].bytes};
-  return to_c(found->method.prepare(found->program, first_method(found->program),
+  return to_c(found->method.prepare(found->program, found->chosen,
                                     {static_cast<std::byte*>(state.data), state.bytes},
                                     std::span(spans).first(memory_count)));
 }

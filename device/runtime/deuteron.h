@@ -109,11 +109,19 @@ typedef struct dtr_model {
 } dtr_model;
 
 /* Checks the program, which must outlive the model and is used in place; its first method
- * runs. After an error the model is empty. The model needs no initialization; one that is
- * prepared is released before it is loaded again. DTR_NULL: the program, with bytes, the
- * environment or the model is null. */
+ * runs, unless dtr_choose_method names another. After an error the model is empty. The model needs
+ * no initialization; one that is prepared is released before it is loaded again. DTR_NULL: the
+ * program, with bytes, the environment or the model is null. */
 dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes,
                     const dtr_environment* environment);
+
+/* The methods of a loaded program; "" if there is no such method. */
+uint32_t dtr_method_count(const dtr_model* model);
+const char* dtr_method_name(const dtr_model* model, uint32_t index);
+/* The method that dtr_requirements_of, dtr_prepare and the calls behind them mean. A prepared model
+ * is released. Several methods of a program are prepared in models of their own, which load the
+ * same bytes. DTR_MISSING_METHOD: the program has none of that name. */
+dtr_status dtr_choose_method(dtr_model* model, const char* name);
 
 typedef struct dtr_requirements {
   size_t state_bytes;

@@ -12,6 +12,7 @@ namespace dtr::runtime {
 struct Model {
   Program program;
   Method method;
+  std::string_view chosen = {};  // the method's name, a string of the program
   uintptr_t mark = 0;
 };
 inline uintptr_t mark_of(const dtr_model* model) {

@@ -228,6 +228,12 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
   if (has_npu()) load_options += ", .target_hash = dtr::npu::format_hash(kNpu)";
   if (!options.checksum) load_options += ", .checksum = nullptr";
   if (state_values(*plan_).empty()) load_options += ", .states = nullptr";
+  std::string choose;  // for C, which otherwise runs the first method
+  if (program_.method_name(0) != method_)
+    choose = fmt::format(
+        "  if (const dtr_status chosen = dtr_choose_method(handle, {}); chosen.error != DTR_OK) "
+        "return chosen;\n",
+        as_c_string(method_));
   return fill_template(
       "model.cpp.in",
       {{"MODEL", name_},
@@ -242,6 +248,7 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
        {"MEMORY_SPANS", spans},
        {"MEMORIES_IN_C", in_c},
        {"METHOD", as_c_string(method_)},
+       {"CHOOSE", choose},
        {"NPU_CYCLES", has_npu() ? "std::exchange(npu.report, {}).total_cycles" : "0"},
        {"PROFILE_NPU", has_npu() ? kProfileNpu : ""},
        {"PROFILE_STEP", has_npu() ? "npu.report.total_cycles" : "0"},

@@ -239,13 +239,6 @@ class QemuSession final : public Session {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> open_on_qemu(const std::string& path, std::string_view name,
-                                              const std::vector<std::string>& tensor_files,
-                                              uint32_t profile_events) {
-  DTR_ASSIGN(std::unique_ptr<Session> host, Session::open(path, tensor_files));
-  return open_on_qemu(std::move(host), name, profile_events);
-}
-
 Result<std::unique_ptr<Session>> open_on_qemu(std::unique_ptr<Session> host, std::string_view name,
                                               uint32_t profile_events) {
   DTR_ASSIGN(const Board* board, board_for(name, host->pte_file()));

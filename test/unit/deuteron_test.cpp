@@ -6,10 +6,15 @@
 
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <string>
 
+#include "compiler/ir/npz.h"
+#include "compiler/support/file_contents.h"
 #include "device/npu/profile.h"
 #include "device/runtime/environment.h"
 #include "test/unit/plan_builder.h"
+#include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
@@ -216,6 +221,64 @@ TEST_F(InC, TwoModelsTakeTurnsInOneMemory) {
   EXPECT_EQ(dtr_run(&a.handle, &stop).error, DTR_STOPPED);
   EXPECT_EQ(b.run(0.5f), judge(other, 0.5f));
   EXPECT_EQ(a.run(0.5f), judge(program_, 0.5f));
+}
+
+// Two methods of ExecuTorch in handles of their own, against PyTorch's outputs.
+TEST(MethodsInC, RunBesideEachOther) {
+  const auto file = FileContents::read(test::source_path("test/data/pte/methods.pte").string());
+  ASSERT_TRUE(file);
+  AlignedCopy bytes(std::vector<std::byte>(file->bytes().begin(), file->bytes().end()));
+  struct Run {
+    dtr_model handle;
+    std::optional<AlignedCopy> state, arena;
+  };
+  const char* names[] = {"prefill", "decode"};
+  Run runs[2];
+  for (size_t i = 0; i < 2; ++i) {
+    dtr_model* handle = &runs[i].handle;
+    EXPECT_EQ(
+        dtr_load(handle, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment()).error,
+        DTR_OK);
+    EXPECT_EQ(dtr_method_count(handle), 3u);
+    EXPECT_STREQ(dtr_method_name(handle, 0), "decode");
+    EXPECT_STREQ(dtr_method_name(handle, 3), "");
+    EXPECT_EQ(dtr_choose_method(handle, names[i]).error, DTR_OK);
+    EXPECT_EQ(dtr_choose_method(handle, "nothing").error, DTR_MISSING_METHOD);
+    EXPECT_EQ(dtr_choose_method(handle, nullptr).error, DTR_NULL);
+    dtr_requirements need{};
+    ASSERT_EQ(dtr_requirements_of(handle, &need).error, DTR_OK);
+    ASSERT_EQ(need.memory_count, 1u);
+    runs[i].state.emplace(need.state_bytes);
+    runs[i].arena.emplace(static_cast<size_t>(need.memory_bytes[0]));
+    const dtr_memory memory = memory_of(runs[i].arena->bytes());
+    ASSERT_EQ(dtr_prepare(handle, memory_of(runs[i].state->bytes()), &memory, 1).error, DTR_OK);
+    EXPECT_EQ(dtr_input_count(handle), i + 1);
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    dtr_model* handle = &runs[i].handle;
+    const auto stored = [&](const std::string& end) {
+      return *read_npz(test::source_path("test/data/pte/" + (names[i] + end)).string());
+    };
+    const auto inputs = stored(".npz"), outputs = stored("_outputs.npz");
+    for (uint32_t k = 0; k < inputs.size(); ++k) {
+      dtr_tensor tensor{};
+      ASSERT_EQ(dtr_input(handle, k, &tensor).error, DTR_OK);
+      ASSERT_EQ(tensor.bytes, inputs[k].tensor.bytes().size());
+      tensor.data = const_cast<std::byte*>(inputs[k].tensor.bytes().data());
+      EXPECT_EQ(dtr_set_input(handle, k, &tensor).error, DTR_OK);
+    }
+    EXPECT_EQ(dtr_run(handle, nullptr).error, DTR_OK);
+    dtr_tensor output{};
+    ASSERT_EQ(dtr_output(handle, 0, &output).error, DTR_OK);
+    const auto want = outputs.front().tensor.view().values<float>();
+    ASSERT_EQ(output.bytes, want.size_bytes());
+    for (size_t at = 0; at < want.size(); ++at)
+      EXPECT_NEAR(static_cast<const float*>(output.data)[at], want[at], 1e-6) << names[i] << at;
+    EXPECT_EQ(dtr_choose_method(handle, names[i]).error, DTR_OK);  // releases what was prepared
+    EXPECT_EQ(dtr_run(handle, nullptr).error, DTR_NOT_PREPARED);
+  }
+  EXPECT_EQ(dtr_method_count(nullptr), 0u);
+  EXPECT_EQ(dtr_choose_method(nullptr, "decode").error, DTR_NOT_PREPARED);
 }
 
 TEST_F(InC, AModelIsUsableAfterEveryError) {
