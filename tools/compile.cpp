@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "compiler/support/encode.h"
 #include "compiler/support/progress.h"
 #include "compiler/support/text.h"
 #include "compiler/transforms/pass.h"
@@ -14,6 +15,11 @@
 
 namespace dtr::tools {
 namespace {
+
+struct CompileVerb {
+  CompileOptions options;                        // of every method
+  std::vector<std::string> models, calibration;  // NAME=FILE, or one FILE
+};
 
 // Options stand in the order of the help.
 CLI::Option* add_converter_options(CLI::App* verb, CompileOptions& o) {
@@ -43,8 +49,8 @@ CLI::Option* add_converter_options(CLI::App* verb, CompileOptions& o) {
   return converter;
 }
 
-void add_calibration_options(CLI::App* verb, CompileOptions& o) {
-  CLI::Option* load = add_calibration(verb, o.calibration, o.random_samples, o.load_calibration);
+void add_calibration_options(CLI::App* verb, std::vector<std::string>& data, CompileOptions& o) {
+  CLI::Option* load = add_calibration(verb, data, o.random_samples, o.load_calibration);
   verb->add_option("--calibration-samples", o.calibration_samples,
                    "Calibrate on at most so many of the samples, evenly spaced (of a model with "
                    "states: the first ones)")
@@ -198,10 +204,93 @@ void add_pass_options(CLI::App* verb, CompileOptions& o) {
   verb->add_flag("--time-passes", o.time_passes, "Print the time of every pass and stage");
 }
 
-const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
+// A value for one method: METHOD=VALUE.
+struct MethodValue {
+  std::string method, value;
+};
+MethodValue split(const std::string& text) {
+  const size_t at = text.find('=');
+  return at == std::string::npos ? MethodValue{"", text}
+                                 : MethodValue{text.substr(0, at), text.substr(at + 1)};
+}
+
+// A word of C++, since names of methods become namespaces.
+bool is_method_name(std::string_view name) {
+  constexpr size_t kLongest = 64;
+  const auto is_letter = [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  return !name.empty() && name.size() <= kLongest && is_letter(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// A file may have a `=` in its name.
+bool is_one_file(const std::vector<std::string>& models) {
+  std::error_code none;
+  return models.size() == 1 && (models.front().find('=') == std::string::npos ||
+                                std::filesystem::exists(models.front(), none));
+}
+
+// What concerns one method; a value without a method is for all. `part`: what the value itself has.
+std::vector<std::string> values_of(const std::vector<std::string>& values,
+                                   const std::string& method, const std::vector<std::string>& names,
+                                   std::string_view part = "") {
+  std::vector<std::string> own;
+  for (const std::string& text : values) {
+    const MethodValue value = split(text);
+    const bool of_one = std::ranges::find(names, value.method) != names.end() &&
+                        value.value.find(part) != std::string::npos;
+    if (!of_one)
+      own.push_back(text);
+    else if (value.method == method)
+      own.push_back(value.value);
+  }
+  return own;
+}
+
+std::vector<std::string> names_of(const std::vector<std::string>& models) {
+  std::vector<std::string> names;
+  for (const std::string& model : models) names.push_back(split(model).method);
+  return names;
+}
+
+// Mistakes in the names of methods, and options that are for one model.
+std::string misuse_of_compile(const CLI::App& verb) {
+  const std::vector<std::string> models = verb.get_option("MODEL")->results();
+  const size_t data = verb.count("--calibrate");
+  if (is_one_file(models)) return data > 1 ? "--calibrate is given more than once" : "";
+  const std::vector<std::string> names = names_of(models);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!is_method_name(names[i]))
+      return terminal_format(
+          "'{}' names no method: give NAME=MODEL, and as NAME a word of letters, digits and _, at "
+          "most 64 long",
+          models[i]);
+    if (std::ranges::count(names, names[i]) > 1) return "two methods are called " + names[i];
+  }
+  for (const char* option : {"--external-constants", "--load-calibration", "--save-calibration",
+                             "--report-json", "--placement", "--patterns", "--quantization-json",
+                             "--emit-ir", "--etrecord", "--stop-at", "--data", "--keep-neutron-ir"})
+    if (verb.count(option) > 0)
+      return std::string(option) + " is for one model: compile that method alone";
+  if (verb.count("--output") == 0) return "give the name of the program with -o";
+  for (const std::string& name : names)
+    if (values_of(
+            data == 0 ? std::vector<std::string>() : verb.get_option("--calibrate")->results(),
+            name, names)
+            .size() > 1)
+      return "--calibrate is given more than once for the method " + name;
+  return {};
+}
+
+const CLI::App* add_compile(CLI::App& app, CompileVerb& v) {
   CLI::App* verb = app.add_subcommand(
       "compile", "Compile a model for a target: quantize, place, schedule, check, write a .pte");
-  add_model(verb, o.model);
+  CompileOptions& o = v.options;
+  verb->add_option("MODEL", v.models,
+                   "Model: .pt2 (torch.export), .tflite, .onnx, or IR text (.ir); NAME=MODEL ... "
+                   "makes each a method of one program (docs/methods.md)")
+      ->required();
   verb->add_option("--dim", o.dims,
                    "Size of a dimension that the export left open, by its name or its place: "
                    "batch=1, s77=1, x.0=1 (repeatable); default: that of the --calibrate data")
@@ -215,7 +304,7 @@ const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
   add_target(verb, o.target, "Target, see `deuteron targets`");
   add_recipe(verb, o.recipe);
   CLI::Option* converter = add_converter_options(verb, o);
-  add_calibration_options(verb, o);
+  add_calibration_options(verb, v.calibration, o);
   add_accuracy_options(verb, o);
   add_program_options(verb, converter, o);
   add_placement_options(verb, o);
@@ -228,8 +317,38 @@ const CLI::App* add_compile(CLI::App& app, CompileOptions& o) {
   return verb;
 }
 
-Result<void> run_compile(const CommonOptions& common, const CompileOptions& given) {
-  CompileOptions options = given;
+Result<void> run_methods(const CompileVerb& given, const CompileWatch& watch) {
+  const std::vector<std::string> names = names_of(given.models);
+  std::vector<MethodModel> methods;
+  for (size_t i = 0; i < names.size(); ++i) {
+    CompileOptions own = given.options;
+    own.output.clear();
+    own.model = split(given.models[i]).value;
+    const std::vector<std::string> data = values_of(given.calibration, names[i], names);
+    if (!data.empty()) own.calibration = data.front();
+    own.dims = values_of(own.dims, names[i], names, "=");
+    for (std::vector<std::string>* nodes : {&own.keep_float, &own.keep_off, &own.force_on})
+      *nodes = values_of(*nodes, names[i], names);
+    methods.push_back({names[i], std::move(own)});
+  }
+  DTR_ASSIGN(const CompiledMethods made, compile_methods(methods, given.options.output, watch));
+  for (size_t i = 0; i < names.size(); ++i)
+    print("method {}\n{}\n", names[i], EncodedLines{to_text(made.methods[i].report)});
+  print("program {}: {} method{}, {} bytes, of them {} constants and payloads\n",
+        given.options.output, names.size(), names.size() == 1 ? "" : "s",
+        with_thousands(made.program.bytes.size()),
+        with_thousands(
+            static_cast<uint64_t>(made.program.sizes.constants + made.program.sizes.payloads)));
+  return {};
+}
+
+Result<void> run_compile(const CommonOptions& common, const CompileVerb& given) {
+  CompileOptions options = given.options;
+  const bool one_file = is_one_file(given.models);
+  if (one_file) {
+    options.model = given.models.front();
+    if (!given.calibration.empty()) options.calibration = given.calibration.front();
+  }
   if (options.output.empty())
     options.output = std::filesystem::path(options.model).replace_extension(".pte").string();
   std::optional<TerminalProgress> progress("calibrate");
@@ -243,6 +362,7 @@ Result<void> run_compile(const CommonOptions& common, const CompileOptions& give
                                  progress.reset();
                                  print_error("try {}\n", step);
                                }};
+  if (!one_file) return run_methods(given, watch);
   DTR_ASSIGN(const CompiledModel compiled, compile_with_options(options.model, options, watch));
   const CompileReport& report = compiled.report;
   print("{}program {}\n", EncodedLines{to_text(report)}, options.output);
@@ -256,7 +376,7 @@ Result<void> run_compile(const CommonOptions& common, const CompileOptions& give
 }  // namespace
 
 std::unique_ptr<Verb> compile_verb() {
-  return std::make_unique<VerbOf<CompileOptions, &add_compile, &run_compile>>();
+  return std::make_unique<VerbOf<CompileVerb, &add_compile, &run_compile, &misuse_of_compile>>();
 }
 
 }  // namespace dtr::tools

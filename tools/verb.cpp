@@ -21,6 +21,20 @@ bool has_constants_outside(const PteFile& pte_file) {
       });
 }
 
+constexpr const char* kCalibrate =
+    "Calibration data (.npz, .npy, or a folder of them): arrays named as the inputs, or input, "
+    "input_0, input_1, ...";
+
+CLI::Option* add_ranges(CLI::App* verb, CLI::Option* calibrate,
+                        std::optional<uint32_t>& random_samples, std::string& ranges) {
+  verb->add_option("--calibrate-random", random_samples,
+                   "Calibrate on this many samples of noise; the accuracy will be poor")
+      ->check(CLI::Range(1, 10000))
+      ->excludes(calibrate);
+  return verb->add_option("--load-calibration", ranges,
+                          "Reuse ranges written by --save-calibration (.json)");
+}
+
 }  // namespace
 
 void example(CLI::App* verb, const std::string& text) { verb->footer("Example:\n  " + text); }
@@ -76,16 +90,18 @@ void add_recipe(CLI::App* verb, std::string& recipe) {
 
 CLI::Option* add_calibration(CLI::App* verb, std::string& data,
                              std::optional<uint32_t>& random_samples, std::string& ranges) {
-  CLI::Option* calibrate = verb->add_option(
-      "--calibrate", data,
-      "Calibration data (.npz, .npy, or a folder of them): arrays named as the inputs, or input, "
-      "input_0, input_1, ...");
-  verb->add_option("--calibrate-random", random_samples,
-                   "Calibrate on this many samples of noise; the accuracy will be poor")
-      ->check(CLI::Range(1, 10000))
-      ->excludes(calibrate);
-  return verb->add_option("--load-calibration", ranges,
-                          "Reuse ranges written by --save-calibration (.json)");
+  return add_ranges(verb, verb->add_option("--calibrate", data, kCalibrate), random_samples,
+                    ranges);
+}
+
+CLI::Option* add_calibration(CLI::App* verb, std::vector<std::string>& data,
+                             std::optional<uint32_t>& random_samples, std::string& ranges) {
+  CLI::Option* calibrate =
+      verb->add_option("--calibrate", data,
+                       std::string(kCalibrate) + "; of several methods METHOD=DATA (repeatable)")
+          ->allow_extra_args(false)
+          ->type_name("DATA");
+  return add_ranges(verb, calibrate, random_samples, ranges);
 }
 
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help) {

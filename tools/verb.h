@@ -92,6 +92,9 @@ void add_recipe(CLI::App* verb, std::string& recipe);
 // Returns the last one.
 CLI::Option* add_calibration(CLI::App* verb, std::string& data,
                              std::optional<uint32_t>& random_samples, std::string& ranges);
+// The same with data for each method of a program: METHOD=DATA, repeatable.
+CLI::Option* add_calibration(CLI::App* verb, std::vector<std::string>& data,
+                             std::optional<uint32_t>& random_samples, std::string& ranges);
 
 // --target, a name or a file that `resolve_target` (host/commands/compile_options.h) looks up.
 CLI::Option* add_target(CLI::App* verb, std::string& target, const std::string& help);

@@ -10,6 +10,7 @@
 #include "compiler/ir/reorder.h"
 #include "compiler/program/debug_map.h"
 #include "compiler/program/file_bytes.h"
+#include "compiler/program/reader.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/program/tensor_file_writer.h"
 #include "compiler/support/output_file.h"
@@ -43,18 +44,36 @@ void copy_text(char (&to)[kSize], std::string_view text) {
   std::copy_n(text.data(), length, to);
 }
 
-class ProgramWriter {
+// What each method has of its own.
+struct WrittenMethod {
+  const MethodPlan* plan_ = nullptr;
+  std::vector<Offset<pte::EValue>> values_;
+  std::vector<int32_t> value_of_tensor_;  // by tensor of the plan, -1: not written yet
+  std::map<int, int32_t> nulls_;
+  std::map<bool, int32_t> bools_;
+  std::map<int64_t, int32_t> ints_;
+  std::map<uint64_t, int32_t> doubles_;  // by bits
+  std::map<std::string, int32_t> strings_;
+  std::map<Ints, int32_t> int_lists_;
+  std::vector<int32_t> inputs_, outputs_;
+  std::vector<Offset<pte::Instruction>> instructions_;
+  std::vector<Offset<pte::Operator>> operators_;
+  std::map<std::string, int32_t> known_operators_;
+  std::vector<Offset<pte::BackendDelegate>> delegates_;
+  size_t first_segment_ = 0;
+};
+
+class ProgramWriter : WrittenMethod {
  public:
-  ProgramWriter(const MethodPlan& plan, const WriteOptions& options)
-      : plan_(plan), options_(options), value_of_tensor_(plan.tensors.size(), -1) {}
+  ProgramWriter(std::span<const MethodToWrite> methods, const WriteOptions& options)
+      : methods_(methods), options_(options) {}
 
   Result<SerializedPte> write() {
-    DTR_TRY(check_sizes());
     segments_.emplace_back();  // of the constants
-    for (const TensorRef input : plan_.inputs) inputs_.push_back(tensor_value(input));
-    for (const PlanCall& call : plan_.calls)
-      std::visit([&](const auto& planned) { add_call(planned); }, call);
-    for (const TensorRef output : plan_.outputs) outputs_.push_back(tensor_value(output));
+    for (const MethodToWrite& method : methods_) {
+      if (plan_ != nullptr) finish_method();
+      DTR_TRY(add_method(method));
+    }
     if (initial_offsets_.size() > 1)
       state_segment_ = add_segment({.own = std::move(initial_states_)});
     add_named_data();
@@ -71,6 +90,20 @@ class ProgramWriter {
   }
 
  private:
+  Result<void> add_method(const MethodToWrite& method) {
+    static_cast<WrittenMethod&>(*this) = {.plan_ = method.plan, .first_segment_ = segments_.size()};
+    value_of_tensor_.assign(plan_->tensors.size(), -1);
+    DTR_TRY(check_sizes());
+    for (const TensorRef input : plan_->inputs) inputs_.push_back(tensor_value(input));
+    for (const PlanCall& call : plan_->calls)
+      std::visit([&](const auto& planned) { add_call(planned); }, call);
+    for (const TensorRef output : plan_->outputs) outputs_.push_back(tensor_value(output));
+    if (options_.debug_map)
+      debug_maps_.push_back({debug_map_key(plan_->method, methods_.size()),
+                             serialize_debug_map(*plan_, value_of_tensor_, method.memory)});
+    return {};
+  }
+
   struct Segment {
     Bytes own = {};
     std::span<const std::byte> lent = {};  // a payload, which the plan has; else empty
@@ -78,7 +111,7 @@ class ProgramWriter {
   };
 
   Result<void> check_sizes() const {
-    for (const PlanTensor& tensor : plan_.tensors) {
+    for (const PlanTensor& tensor : plan_->tensors) {
       const bool long_dimension =
           std::ranges::any_of(tensor.type.shape, [](int64_t size) { return size > INT32_MAX; });
       if (long_dimension || tensor.type.bytes() > INT32_MAX || tensor.type.rank() > kMaxRank) {
@@ -112,11 +145,11 @@ class ProgramWriter {
   int32_t tensor_value(TensorRef ref) {
     int32_t& value = value_of_tensor_.at(ref.index);
     if (value < 0) {
-      const PlanTensor& tensor = plan_.tensor(ref);
+      const PlanTensor& tensor = plan_->tensor(ref);
       const std::vector<int32_t> sizes(tensor.type.shape.begin(), tensor.type.shape.end());
       const auto is_it = [&](TensorRef other) { return other == ref; };
       const bool named =
-          std::ranges::any_of(plan_.inputs, is_it) || std::ranges::any_of(plan_.outputs, is_it);
+          std::ranges::any_of(plan_->inputs, is_it) || std::ranges::any_of(plan_->outputs, is_it);
       TensorPlace place{.offset = tensor.offset, .name = named ? tensor.name : std::string()};
       if (tensor.constant) place_constant(tensor, place);
       if (tensor.initial_state) place_state(tensor, place);
@@ -291,10 +324,9 @@ class ProgramWriter {
     }
     const auto id = builder_.CreateSharedString(call.delegate_id);
     const auto data = pte::CreateBackendDelegateDataReference(builder_, pte::DataLocation::Segment,
-                                                              add_segment({.lent = call.payload}));
+                                                              payload_segment(call.payload));
     const auto specs = builder_.CreateVector(std::vector<Offset<pte::CompileSpec>>());
     delegates_.push_back(pte::CreateBackendDelegate(builder_, id, data, specs));
-    payload_bytes_ += static_cast<int64_t>(call.payload.size());
     const auto index = static_cast<int32_t>(delegates_.size() - 1);
     const auto instruction =
         pte::CreateDelegateCall(builder_, index, builder_.CreateVector(arguments));
@@ -320,6 +352,14 @@ class ProgramWriter {
 
   // ---- Segments and named data ----
 
+  // Methods share equal payloads.
+  uint32_t payload_segment(std::span<const std::byte> payload) {
+    for (uint32_t i = 1; i < first_segment_; ++i)
+      if (std::ranges::equal(segments_[i].bytes(), payload)) return i;
+    payload_bytes_ += static_cast<int64_t>(payload.size());
+    return add_segment({.lent = payload});
+  }
+
   uint32_t add_segment(Segment segment) {
     segments_.push_back(std::move(segment));
     return static_cast<uint32_t>(segments_.size() - 1);
@@ -332,26 +372,38 @@ class ProgramWriter {
   }
 
   void add_named_data() {
-    for (const NamedBytes& entry : plan_.named_data) add_named(entry.key, entry.bytes);
-    if (options_.debug_map) {
-      Bytes map = serialize_debug_map(plan_, value_of_tensor_, options_.memory);
-      debug_bytes_ = static_cast<int64_t>(map.size());
-      add_named(pte::kDebugMapKey, std::move(map));
+    for (const MethodToWrite& method : methods_)
+      for (const NamedBytes& entry : method.plan->named_data) {
+        other_bytes_ += static_cast<int64_t>(entry.bytes.size());
+        add_named(entry.key, entry.bytes);
+      }
+    for (NamedBytes& map : debug_maps_) {
+      debug_bytes_ += static_cast<int64_t>(map.bytes.size());
+      add_named(map.key, std::move(map.bytes));
     }
-    if (!plan_.machine.empty()) {
-      const auto machine = std::as_bytes(std::span(plan_.machine));
+    const MethodPlan& first = *methods_.front().plan;
+    if (!first.machine.empty()) {
+      const auto machine = std::as_bytes(std::span(first.machine));
       add_named(pte::kMachineKey, Bytes(machine.begin(), machine.end()));
     }
     pte::Manifest manifest;
-    manifest.target_hash = plan_.target_hash;
-    manifest.flags = plan_.manifest_flags;
-    manifest.source_hash = plan_.source_hash;
-    manifest.sram_bytes = static_cast<uint64_t>(plan_.arena_bytes + plan_.state_bytes);
-    manifest.max_live_bytes = static_cast<uint64_t>(plan_.max_live_bytes + plan_.state_bytes);
+    // Methods run in turn in one arena; each keeps its states.
+    int64_t arena = 0, states = 0, live = 0;
+    for (const MethodToWrite& method : methods_) {
+      const MethodPlan& plan = *method.plan;
+      if (plan.target_hash != 0) manifest.target_hash = plan.target_hash;
+      manifest.flags |= plan.manifest_flags;
+      manifest.source_hash = manifest.source_hash * 31 + plan.source_hash;
+      arena = std::max(arena, plan.arena_bytes);
+      live = std::max(live, plan.max_live_bytes);
+      states += plan.state_bytes;
+    }
+    manifest.sram_bytes = static_cast<uint64_t>(arena + states);
+    manifest.max_live_bytes = static_cast<uint64_t>(live + states);
     manifest.flash_bytes =
         segments_.front().own.size() + tensor_file_.bytes() + static_cast<uint64_t>(payload_bytes_);
-    copy_text(manifest.target, plan_.target);
-    copy_text(manifest.tool, plan_.tool);
+    copy_text(manifest.target, first.target);
+    copy_text(manifest.tool, first.tool);
     Bytes manifest_bytes;
     append(manifest_bytes, manifest);
     add_named(pte::kManifestKey, std::move(manifest_bytes));
@@ -361,13 +413,12 @@ class ProgramWriter {
 
   // ---- File ----
 
-  // The FlatBuffer without the extended header.
-  std::span<const std::byte> finish_structure() {
+  void finish_method() {
     const auto chain_inputs = builder_.CreateVector(inputs_);
     const auto chain_outputs = builder_.CreateVector(outputs_);
     const auto chain = pte::CreateChain(builder_, chain_inputs, chain_outputs,
                                         builder_.CreateVector(instructions_));
-    const auto name = builder_.CreateString(plan_.method);
+    const auto name = builder_.CreateString(plan_->method);
     const auto empty = builder_.CreateString("");
     const auto container = pte::CreateContainerMetadata(builder_, empty, empty);
     const auto values = builder_.CreateVector(values_);
@@ -376,12 +427,17 @@ class ProgramWriter {
     const auto chains = builder_.CreateVector(std::vector{chain});
     const auto operators = builder_.CreateVector(operators_);
     const auto delegates = builder_.CreateVector(delegates_);
-    std::vector<int64_t> memory_bytes{0, plan_.arena_bytes};
-    if (plan_.state_bytes > 0) memory_bytes.push_back(plan_.state_bytes);
+    std::vector<int64_t> memory_bytes{0, plan_->arena_bytes};
+    if (plan_->state_bytes > 0) memory_bytes.push_back(plan_->state_bytes);
     const auto memories = builder_.CreateVector(memory_bytes);
-    const auto plan = pte::CreateExecutionPlan(builder_, name, container, values, inputs, outputs,
-                                               chains, operators, delegates, memories);
-    const auto plans = builder_.CreateVector(std::vector{plan});
+    plans_.push_back(pte::CreateExecutionPlan(builder_, name, container, values, inputs, outputs,
+                                              chains, operators, delegates, memories));
+  }
+
+  // The FlatBuffer without the extended header.
+  std::span<const std::byte> finish_structure() {
+    finish_method();
+    const auto plans = builder_.CreateVector(plans_);
 
     std::vector<Offset<pte::DataSegment>> segments;
     size_t end = 0;
@@ -440,30 +496,16 @@ class ProgramWriter {
     sizes.debug_map = debug_bytes_;
     if (state_segment_ != 0)
       sizes.other += static_cast<int64_t>(segments_[state_segment_].own.size());
-    for (const NamedBytes& entry : plan_.named_data)
-      sizes.other += static_cast<int64_t>(entry.bytes.size());
+    sizes.other += other_bytes_;
     sizes.structure = sizes.file - sizes.constants - sizes.payloads - sizes.debug_map - sizes.other;
     return sizes;
   }
 
-  const MethodPlan& plan_;
+  std::span<const MethodToWrite> methods_;
   const WriteOptions& options_;
   flatbuffers::FlatBufferBuilder builder_;
-
-  std::vector<Offset<pte::EValue>> values_;
-  std::vector<int32_t> value_of_tensor_;  // by tensor of the plan, -1: not written yet
-  std::map<int, int32_t> nulls_;
-  std::map<bool, int32_t> bools_;
-  std::map<int64_t, int32_t> ints_;
-  std::map<uint64_t, int32_t> doubles_;  // by bits
-  std::map<std::string, int32_t> strings_;
-  std::map<Ints, int32_t> int_lists_;
-
-  std::vector<int32_t> inputs_, outputs_;
-  std::vector<Offset<pte::Instruction>> instructions_;
-  std::vector<Offset<pte::Operator>> operators_;
-  std::map<std::string, int32_t> known_operators_;
-  std::vector<Offset<pte::BackendDelegate>> delegates_;
+  std::vector<Offset<pte::ExecutionPlan>> plans_;
+  std::vector<NamedBytes> debug_maps_;
   std::vector<Offset<pte::NamedData>> named_data_;
 
   std::vector<Segment> segments_;  // the first holds the constants
@@ -479,12 +521,19 @@ class ProgramWriter {
   size_t segment_base_ = 0;
   int64_t payload_bytes_ = 0;
   int64_t debug_bytes_ = 0;
+  int64_t other_bytes_ = 0;  // of named data
 };
 
 }  // namespace
 
 Result<SerializedPte> serialize_program(const MethodPlan& plan, const WriteOptions& options) {
-  return ProgramWriter(plan, options).write();
+  const MethodToWrite method{&plan, options.memory};
+  return ProgramWriter({&method, 1}, options).write();
+}
+
+Result<SerializedPte> serialize_program(std::span<const MethodToWrite> methods,
+                                        const WriteOptions& options) {
+  return ProgramWriter(methods, options).write();
 }
 
 Result<ProgramSizes> write_program(const MethodPlan& plan, const std::string& path,

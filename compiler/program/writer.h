@@ -1,4 +1,4 @@
-// Writes a MethodPlan as a .pte that Deuteron's and ExecuTorch's runtimes read. Same plan, same
+// Writes MethodPlans as a .pte that Deuteron's and ExecuTorch's runtimes read. Same plan, same
 // bytes.
 //
 // Layout: FlatBuffer with extended header, then segments on 16-byte boundaries: constants, one
@@ -39,6 +39,18 @@ struct SerializedPte {
   // by tensor of the plan: its index among the values of the file, −1 if it has none
   std::vector<int32_t> value_of_tensor;
 };
+
+// A method of a program, and its memory for the debug map, which may be null.
+struct MethodToWrite {
+  const MethodPlan* plan;
+  const MemoryMap* memory = nullptr;
+};
+
+// Several plans as methods of one program, at least one, with names that differ. Equal constants
+// and equal payloads are stored once. Target, tool and machine are those of the first. Error:
+// kProgramTooLarge. `value_of_tensor` is of the last method, `options.memory` is not used.
+Result<SerializedPte> serialize_program(std::span<const MethodToWrite> methods,
+                                        const WriteOptions& options = {});
 
 // The plan's memory must be planned and its payloads encoded. Error: kProgramTooLarge (a tensor or
 // the file beyond 2 GB).

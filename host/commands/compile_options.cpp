@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <map>
 
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/pipeline/sample_warnings.h"
+#include "compiler/support/encode.h"
 #include "compiler/support/output_file.h"
+#include "compiler/support/text.h"
 #include "compiler/targets/target_file.h"
+#include "device/pte/program_generated.h"
 #include "host/accuracy/accuracy_search.h"
 #include "host/accuracy/quantization_report.h"
 #include "host/profiler/etrecord.h"
@@ -485,6 +489,87 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   }
   DTR_TRY(write_outputs(options, settings, std::move(file), compiled, report));
   return CompiledModel{std::move(compiled), std::move(report)};
+}
+
+namespace {
+
+// The payloads of the plan, which writing the program of this method alone has freed.
+Result<void> restore_payloads(Compilation& compiled) {
+  DTR_ASSIGN(const PteFile written, PteFile::borrow(compiled.pte(), compiled.module.file, false));
+  uint32_t delegate = 0;
+  for (PlanCall& call : compiled.emitted.plan.calls)
+    if (auto* planned = std::get_if<DelegateCallPlan>(&call)) {
+      const auto payload = written.file().payload(*written.plan().delegates()->Get(delegate++));
+      planned->payload.assign(payload.begin(), payload.end());
+    }
+  return {};
+}
+
+// The states of methods have memories of their own, also those of one name.
+void note_states(const CompileWatch& watch, const CompiledMethods& made) {
+  if (!watch.err) return;
+  std::map<std::string, std::vector<std::string>> kept;  // by state: the methods that have it
+  for (const CompiledModel& compiled : made.methods) {
+    const MethodPlan& plan = compiled.compilation.emitted.plan;
+    for (const PlanTensor& tensor : plan.tensors)
+      if (tensor.initial_state) kept[tensor.name].push_back(plan.method);
+  }
+  for (const auto& [state, methods] : kept)
+    if (methods.size() > 1)
+      watch.err(terminal_format(
+          "note: {} methods keep a state `{}` ({}, {}{}): each has its own, what one writes the "
+          "others do not read\n",
+          methods.size(), state, methods[0], methods[1], methods.size() > 2 ? ", …" : ""));
+}
+
+Result<void> check_fits(const CompiledMethods& made, const std::string& output) {
+  int64_t arena = 0, states = 0;
+  uint64_t constants = 0, budget = UINT64_MAX;
+  for (const CompiledModel& compiled : made.methods) {
+    const MethodPlan& plan = compiled.compilation.emitted.plan;
+    const SramUse sram = sram_use(compiled.compilation);
+    arena = std::max(arena, plan.arena_bytes);
+    states += plan.state_bytes;
+    if (sram.program_bytes > 0) constants = made.program.bytes.size();
+    budget = std::min(budget, sram.budget_bytes);
+  }
+  const uint64_t total = static_cast<uint64_t>(arena + states) + constants;
+  if (total <= budget) return {};
+  return fail(
+      DiagnosticId::kMemoryExceeded,
+      fmt::format("the methods take {} bytes of SRAM: {} for tensors of the largest, {} for "
+                  "the states of all, {} for the program; there are {}",
+                  with_thousands(total), with_thousands(static_cast<uint64_t>(arena)),
+                  with_thousands(static_cast<uint64_t>(states)), with_thousands(constants),
+                  with_thousands(budget)),
+      "compile fewer or smaller methods into one program", {.file = output});
+}
+
+}  // namespace
+
+Result<CompiledMethods> compile_methods(std::span<const MethodModel> methods,
+                                        const std::string& output, const CompileWatch& watch) {
+  for (const MethodModel& method : methods)
+    DTR_TRY(check_outputs({method.options.model, method.options.calibration}, {output}));
+  DTR_ASSIGN(OutputFile file, OutputFile::create(output));
+  CompiledMethods made;
+  for (const MethodModel& method : methods) {
+    DTR_ASSIGN(CompiledModel compiled,
+               compile_with_options(method.options.model, method.options, watch));
+    DTR_TRY(restore_payloads(compiled.compilation));
+    compiled.compilation.emitted.plan.method = method.name;
+    made.methods.push_back(std::move(compiled));
+  }
+  std::vector<MethodToWrite> plans;
+  for (const CompiledModel& compiled : made.methods)
+    plans.push_back({&compiled.compilation.emitted.plan, &compiled.compilation.memory});
+  DTR_ASSIGN(made.program,
+             serialize_program(plans, {.debug_map = methods.front().options.debug_map}));
+  DTR_TRY(check_fits(made, output));
+  note_states(watch, made);
+  DTR_TRY(file.write(made.program.bytes));
+  DTR_TRY(file.commit());
+  return made;
 }
 
 }  // namespace dtr

@@ -2,6 +2,7 @@
 // and the bindings call it.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -90,6 +91,22 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
                                            const CompileWatch& watch,
                                            std::optional<SampleSource> samples = std::nullopt,
                                            std::span<const NamedTensor> labelled = {});
+
+// A model that becomes a method of a program. `options` name the model, and no file to write.
+struct MethodModel {
+  std::string name;
+  CompileOptions options;
+};
+struct CompiledMethods {
+  std::deque<CompiledModel> methods;  // not a vector: their moves may throw
+  SerializedPte program;
+};
+// Compiles and checks each model as compile_with_options does, and writes them to `output` as
+// methods of one program. They run in turn in one arena; each keeps states of its own. Errors:
+// those of compile_with_options and serialize_program; kMemoryExceeded, if the states of all
+// methods and the largest arena exceed the SRAM.
+Result<CompiledMethods> compile_methods(std::span<const MethodModel> methods,
+                                        const std::string& output, const CompileWatch& watch);
 
 // The target of --target: a name, or the path of a target file. Errors: kTargetUnknown, with the
 // names of those that are; those of read_target and check_target_recipe.
