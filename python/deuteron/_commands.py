@@ -263,10 +263,13 @@ def compile(
     return Program(handle, source)
 
 
-def load(program: Any, tensors: Any = None) -> Program:
-    """Reads a program: the path or the bytes of a .pte file, and of its tensor file (.ptd)."""
+def load(program: Any, tensors: Any = None, method: str = "") -> Program:
+    """Reads a program: the path or the bytes of a .pte file, and of its tensor file (.ptd).
+
+    method: of a program that has several; default: ``forward``, or the only one.
+    """
     outside = NO_SOURCE if tensors is None else program_source(tensors)
-    return Program(_deuteron.load(program_source(program), outside))
+    return Program(_deuteron.load(program_source(program), outside, method))
 
 
 def run(

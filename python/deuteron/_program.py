@@ -328,6 +328,7 @@ class Program:
             handle.report_json,
             handle.report_text,
             handle.placement_json,
+            handle.method,
         )
         return _restored, (state, in_one_piece(self._model))
 
@@ -409,5 +410,5 @@ def _values(inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
     return [*(value for values in nested for value in values), *named.values()]
 
 
-def _restored(state: tuple[str, bytes, bytes, str, str, str], model: Source) -> Program:
+def _restored(state: tuple[str, bytes, bytes, str, str, str, str], model: Source) -> Program:
     return Program(_deuteron.restore(*state), model)

@@ -192,7 +192,8 @@ nb::tuple explore(nb::handle model, const nb::dict& options, const std::string& 
   return nb::make_tuple(made[0], made[1], made[2], made[3]);
 }
 
-std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors) {
+std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors,
+                                    const std::string& method) {
   const Source source(program);
   const Source outside(tensors);
   return work([&](Work&) {
@@ -204,6 +205,7 @@ std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors) {
     };
     handle->pte = read(source);
     if (outside.given) handle->tensors = read(outside);
+    handle->method = method;
     take(handle->input().pte_file());
     return handle;
   });
@@ -212,8 +214,8 @@ std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors) {
 // A program that was pickled.
 std::unique_ptr<ProgramHandle> restore(const std::string& name, nb::bytes pte, nb::bytes tensors,
                                        const std::string& report_json,
-                                       const std::string& report_text,
-                                       const std::string& placement) {
+                                       const std::string& report_text, const std::string& placement,
+                                       const std::string& method) {
   auto handle = std::make_unique<ProgramHandle>();
   handle->name = name;
   handle->pte = copy(BufferView(pte).bytes());
@@ -221,6 +223,7 @@ std::unique_ptr<ProgramHandle> restore(const std::string& name, nb::bytes pte, n
   handle->report_json = report_json;
   handle->report_text = report_text;
   handle->placement_json = placement;
+  handle->method = method;
   take(handle->input().pte_file());
   return handle;
 }
@@ -467,7 +470,7 @@ void bind_commands(nb::module_& module) {
   module.def("explore", &explore, nb::arg("model"), nb::arg("options"), nb::arg("axis"),
              nb::arg("points"), nb::arg("loader").none(), nb::arg("data"),
              nb::arg("labelled").none(), nb::arg("progress").none(), nb::arg("step"));
-  module.def("load", &load, nb::arg("program"), nb::arg("tensors"));
+  module.def("load", &load, nb::arg("program"), nb::arg("tensors"), nb::arg("method"));
   module.def("restore", &restore);
   module.def("eval", &eval, nb::arg("program"), nb::arg("arrays").none(), nb::arg("data"),
              nb::arg("labels"), nb::arg("against"), nb::arg("threads"), nb::arg("progress").none(),

@@ -273,6 +273,7 @@ Session& SessionLease::get() {
 void bind_program(nb::module_& module) {
   nb::class_<ProgramHandle>(module, "Program")
       .def_prop_ro("name", [](const ProgramHandle& self) { return self.name; })
+      .def_prop_ro("method", [](const ProgramHandle& self) { return self.method; })
       .def_prop_ro("pte", [](const ProgramHandle& self) { return to_bytes(self.pte); })
       .def_prop_ro("tensors", [](const ProgramHandle& self) { return to_bytes(self.tensors); })
       .def_prop_ro("report_json", [](const ProgramHandle& self) { return self.report_json; })
@@ -343,22 +344,24 @@ void bind_program(nb::module_& module) {
         return compare_json(self.profile, self.shown(), other.profile, other.shown(),
                             table_of(by, "", filter, depth));
       });
-  module.def(
-      "read_profile", [](const std::string& path, const std::string& program,
-                         const std::string& record, const std::vector<std::string>& tensors) {
-        return work([&](Work&) {
-          TracedProfile read = take(read_profile(path, program, record, tensors));
-          auto handle = std::make_unique<ProfileHandle>();
-          handle->trace = std::move(read.trace);
-          handle->profile = std::move(read.profile);
-          if (read.pte_file)
-            handle->pte_file = std::move(read.pte_file);
-          else if (read.session)
-            handle->pte_file.emplace(take(
-                PteFile::parse(read.session->pte_file().bytes(), read.session->pte_file().path())));
-          return handle;
-        });
-      });
+  module.def("read_profile",
+             [](const std::string& path, const std::string& program, const std::string& record,
+                const std::vector<std::string>& tensors) {
+               return work([&](Work&) {
+                 TracedProfile read = take(read_profile(path, program, record, tensors));
+                 auto handle = std::make_unique<ProfileHandle>();
+                 handle->trace = std::move(read.trace);
+                 handle->profile = std::move(read.profile);
+                 if (read.pte_file)
+                   handle->pte_file = std::move(read.pte_file);
+                 else if (read.session) {
+                   const PteFile& file = read.session->pte_file();
+                   handle->pte_file.emplace(take(PteFile::parse(file.bytes(), file.path())));
+                   take(handle->pte_file->select(file.method()));
+                 }
+                 return handle;
+               });
+             });
   module.def("firmware", &write_project, nb::arg("programs"), nb::arg("names"), nb::arg("folder"),
              nb::arg("board"), nb::arg("checksum"));
 }
