@@ -21,6 +21,9 @@ constexpr size_t kMostSamples = 16;
 constexpr double kWorthwhile = 1.1;
 // Bounds of a factor around the mean of its group: weights keep their precision in float32.
 constexpr double kMostFactor = 0x1p12;
+// Room between the largest element seen of a channel and the bound of its activation: other samples
+// have larger ones.
+constexpr double kRoom = 1.25;
 
 // A set of integers, of which some are united (union-find).
 class Sets {
@@ -141,10 +144,25 @@ class Equalizer {
   bool is_float_constant(ValueId value) const {
     return graph_.is_constant(value) && graph_.type(value).dtype == DType::kFloat32;
   }
+  // Bounds of a fused activation.
+  static ops::RealBounds fused_bounds(const Op& op) {
+    const AttributeValue* activation = op.attributes.find(ops::kActivationAttribute);
+    return activation == nullptr ? ops::RealBounds()
+                                 : *ops::activation_bounds(std::get<std::string>(*activation));
+  }
   // A fused activation that commutes with positive factors.
   static bool scales_activation(const Op& op) {
-    const AttributeValue* activation = op.attributes.find(ops::kActivationAttribute);
-    return activation == nullptr || std::get<std::string>(*activation) == "relu";
+    const ops::RealBounds bounds = fused_bounds(op);
+    return std::isinf(bounds.high) && (bounds.low == 0 || std::isinf(bounds.low));
+  }
+  // True if positive factors pass through the bounds; `value` is what they leave. A finite bound
+  // besides zero holds for elements below it alone, which solve() sees to.
+  bool pass_bounds(const ops::RealBounds& bounds, ValueId value) {
+    if (!(bounds.low <= 0) || !(bounds.high > 0)) return false;
+    const double low = bounds.low == 0 ? -HUGE_VAL : bounds.low;
+    const double limit = std::min(bounds.high, -low);
+    if (std::isfinite(limit)) bounded_.push_back({value, limit});
+    return true;
   }
 
   // True if the op commutes with the factors of its operands or takes them; its result then has
@@ -166,6 +184,13 @@ class Equalizer {
     const size_t rank = graph_.type(op.operands[0]).rank();
     if (op.def == &ops::kRelu || op.def == &ops::kLeakyRelu) return pass(id, x);
     if (op.def == &ops::kPrelu) return graph_.is_constant(op.operands[1]) && pass(id, x);
+    if (op.def == &ops::kClamp) {
+      const ops::RealBounds none;
+      return pass_bounds({op.attributes.get_or<double>("min", none.low),
+                          op.attributes.get_or<double>("max", none.high)},
+                         op.results[0]) &&
+             pass(id, x);
+    }
     const bool resizes = op.def == &ops::kMaxPool2d || op.def == &ops::kAvgPool2d ||
                          op.def == &ops::kAdaptiveAvgPool2d || op.def == &ops::kAdaptiveMaxPool2d ||
                          op.def == &ops::kUpsampleNearest2d || op.def == &ops::kUpsampleBilinear2d;
@@ -183,7 +208,7 @@ class Equalizer {
     const Channels& x = of(op.operands[0]);
     if (!x.empty() && x.axis != *axis) pin(op.operands[0]);
     layers_.push_back(id);
-    if (scales_activation(op)) begin(op.results[0], *axis);
+    if (pass_bounds(fused_bounds(op), op.results[0])) begin(op.results[0], *axis);
     return true;
   }
   // The axis of operand and result that the channels of a layer with constant weights lie along.
@@ -443,7 +468,10 @@ class Equalizer {
     struct Block {
       double logs = 0, low = 0, high = 0;
       size_t count = 0;
+      bool bounded = false;
     };
+    const std::vector<double> least = least_logs();
+    const double most = std::log2(kMostFactor);
     std::map<int, Block> all;
     std::vector<double> logs(factors_.size());
     const auto counts = [&](int factor) {
@@ -459,6 +487,7 @@ class Equalizer {
       block.low = block.count == 0 ? logs[at] : std::min(block.low, logs[at]);
       block.high = block.count == 0 ? logs[at] : std::max(block.high, logs[at]);
       block.logs += logs[at];
+      block.bounded = block.bounded || least[at] > -most;
       ++block.count;
     }
     for (const auto& [root, block] : all) {
@@ -467,15 +496,34 @@ class Equalizer {
       report_.channels += block.count;
       report_.largest = std::max(report_.largest, std::exp2(block.high - block.low));
     }
-    const double most = std::log2(kMostFactor);
     for (int factor = 1; factor < static_cast<int>(factors_.size()); ++factor) {
       if (!counts(factor)) continue;
       const Block& block = all.at(blocks.find(factor));
       if (block.high - block.low < std::log2(kWorthwhile)) continue;
       const auto at = static_cast<size_t>(factor);
+      if (block.bounded) {  // channels grow only, up to the bound
+        factor_[at] = std::exp2(std::clamp(logs[at] - block.high, least[at], 0.0));
+        continue;
+      }
       const double mean = block.logs / static_cast<double>(block.count);
       factor_[at] = std::exp2(std::clamp(logs[at] - mean, -most, most));
     }
+  }
+
+  // For each factor, the logarithm of the least one with which the channels stay within the bounds
+  // of their activations.
+  std::vector<double> least_logs() {
+    std::vector<double> least(factors_.size(), -std::log2(kMostFactor));
+    for (const auto& [value, limit] : bounded_)
+      for (size_t c = 0; c < of(value).factors.size(); ++c) {
+        const auto at = static_cast<size_t>(factors_.find(of(value).factors[c]));
+        const double largest = kRoom * static_cast<double>(largest_.channels[value.index][c]);
+        if (largest > 0) least[at] = std::max(least[at], std::min(0.0, std::log2(largest / limit)));
+        // A channel that is always zero says nothing of where it ends.
+        else
+          least[at] = 0;
+      }
+    return least;
   }
 
   // Of each factor's channels, relative to the range of their quantization; the geometric mean over
@@ -623,6 +671,11 @@ class Equalizer {
     int factor;
   };
   std::vector<Part> parts_;  // with a factor for all channels
+  struct Bounded {
+    ValueId value;
+    double limit;  // of the magnitude of its elements
+  };
+  std::vector<Bounded> bounded_;
   Magnitudes largest_;
   std::vector<double> factor_;
   Equalization report_;

@@ -9,6 +9,11 @@
 //
 //   s[c] = √(r[c] / w[c]);  s[c] = r[c] where every reader is depthwise and has a scale a channel.
 //
+// relu6(x/s) = relu6(x)/s only for x below min(6, 6·s). So behind a bounded activation channels
+// grow and never shrink, with m[c], the largest element seen, and the bound b: 1.25·m[c]/b ≤ s[c]
+// ≤ 1. A channel that reaches the bound keeps its range; an element of another one that is 1.25
+// times as large as all seen saturates, as it would in int8.
+//
 // Sources: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction,
 // 2019 (over ReLU and depthwise layers); Xiao et al., SmoothQuant, 2023, with α = 1/2 (from
 // activations into weights, over a normalization). Here r and w are relative, because activations
@@ -34,8 +39,8 @@ struct Equalization {
 // runs `graph` on up to 16 of the samples. Factors pass through relu, leaky_relu, prelu, pools,
 // means and sums over other dimensions, additions, products with what has no factor, zero padding,
 // resizing, and what moves elements along other dimensions or whole channels; convolutions, linear
-// layers and the weights of a layer or RMS norm take them. A bounded activation (relu6) and all
-// other operators end them, as do inputs, outputs and states. Errors: those of the executor.
+// layers and the weights of a layer or RMS norm take them. All other operators end them, as do
+// inputs, outputs and states. Errors: those of the executor.
 Result<Equalization> equalize(Module& module, Graph& graph, const Annotation& annotation,
                               Executor& executor, const Samples& samples, unsigned threads = 0);
 

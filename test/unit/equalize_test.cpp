@@ -1,6 +1,7 @@
 // Equalization keeps the float function; what it does to ranges and what it leaves alone.
 #include "compiler/quantizer/equalize.h"
 
+#include <array>
 #include <cmath>
 
 #include "compiler/quantizer/convert.h"
@@ -100,10 +101,27 @@ TEST(Equalize, BringsChannelsOfUnlikeRangesTogether) {
   EXPECT_NEAR(net.weights("a", 2)[1] / rows[2], 16.0 / 64, 1e-6);  // the bias as its row
 }
 
+// Channels 0 and 2 stay below the bound and grow; channel 1 reaches it and keeps its range.
+TEST(Equalize, GrowsChannelsWithinABoundedActivation) {
+  const std::string clamp = "  %z: f32[1,3,3,5] = aten.clamp(%a) {max = 6.0, min = 0.0}\n";
+  for (Equalized& net : std::array{Equalized(chain(kPool, "relu6")), Equalized(chain(clamp))}) {
+    net.expect_same_function();
+    EXPECT_EQ(net.report.groups, 1U);
+    const std::vector<float> rows = net.weights("a");
+    EXPECT_EQ(rows[2], 64);
+    EXPECT_GT(rows[0], 1.5);
+    EXPECT_GT(rows[4], 8 * 0.015625);
+  }
+}
+
+// A channel that a bound of −1 or 1 cuts is not scaled; a bound above zero takes no factors.
 TEST(Equalize, LeavesWhatABoundedActivationWouldChange) {
-  Equalized net(chain(kPool, "relu6"));
-  EXPECT_EQ(net.report.groups, 0U);
-  EXPECT_EQ(net.run(), net.before);
+  Equalized net(chain(kPool, "relu_n1_to_1"));
+  net.expect_same_function();
+  EXPECT_EQ(net.weights("a")[2], 64);
+  Equalized above(chain("  %z: f32[1,3,3,5] = aten.clamp(%a) {max = 6.0, min = 0.5}\n"));
+  EXPECT_EQ(above.report.groups, 0U);
+  EXPECT_EQ(above.run(), above.before);
 }
 
 TEST(Equalize, LeavesWhatAFunctionWouldChange) {
