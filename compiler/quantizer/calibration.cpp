@@ -69,16 +69,20 @@ std::vector<float> elements_but_infinite(std::span<const float> elements) {
 size_t axis_in_channels_last(size_t axis) { return axis == 0 ? 0 : axis == 1 ? 3 : axis - 1; }
 
 // The elements with those that readers do not tell from a bound (`ReadWindow`) at that bound. Rows
-// that a mask excludes wholly are left out: no element of them counts.
+// that a mask excludes wholly are left out: no element of them counts. They are −9,999 or less, and
+// far below other rows: scores may be that small too.
 std::vector<float> elements_in_window(const TensorView& tensor, const ReadWindow& window,
                                       std::optional<size_t> axis) {
-  constexpr float kMasked = -9999;  // as masks of floats exclude: -10,000, -1e9, the least float
+  constexpr float kMasked = -9999;   // as masks of floats exclude: -10,000, -1e9, the least float
+  constexpr float kFarBelow = 5000;  // half of the least mask, for scores of any size
   const std::span<const float> elements = tensor.values<float>();
   const size_t count = axis ? static_cast<size_t>(tensor.shape[*axis]) : elements.size();
   size_t stride = 1;
   for (size_t i = axis ? *axis + 1 : tensor.shape.size(); i < tensor.shape.size(); ++i)
     stride *= static_cast<size_t>(tensor.shape[i]);
   const float sign = window.mirrored ? -1.0F : 1.0F;
+  float most = -std::numeric_limits<float>::infinity();
+  for (const float x : elements) most = std::max(most, sign * x);
   std::vector<float> inside;
   inside.reserve(elements.size());
   for (size_t outer = 0; outer < elements.size(); outer += count * stride)
@@ -90,7 +94,7 @@ std::vector<float> elements_in_window(const TensorView& tensor, const ReadWindow
         greatest = std::max(greatest, x);
         masked = masked && x <= kMasked;  // false for NaN
       }
-      if (masked) continue;
+      if (masked && greatest < most - kFarBelow) continue;
       const float low = std::min(greatest, window.top) - window.below;
       for (size_t i = 0; i < count; ++i) {
         const float x = sign * elements[first + i * stride];

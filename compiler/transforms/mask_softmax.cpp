@@ -11,9 +11,10 @@
 // Several masks, such as a causal one and one of padding, are joined. Ops that make zeros of such
 // rows behind the softmax go.
 //
-// The exponential of a sum with a constant that excludes with −inf, or −9,999 or less, becomes
+// The exponential of a sum with a constant that excludes with −inf, or −1e9 or less, becomes
 // exp(x · part) · part, with part 0 for excluded elements and 1 for others. What is excluded is
-// zero as before, and no int8 range has to hold it.
+// zero as before, and no int8 range has to hold it. Either operand may be broadcast. From −10,000
+// a large x may come back, so that such numbers are added.
 #include <algorithm>
 #include <cmath>
 
@@ -29,6 +30,8 @@ namespace {
 constexpr double kExcluded = -100;
 // What the elements of a mask of floats exclude with: −10,000, −1e9, the least float, −∞.
 constexpr double kExcludedByInput = -9999;
+// Beside 1e9 float32 has steps of 64: its exponential is zero, 1 or infinite, whatever is added.
+constexpr double kExcludedFromExponential = -1e9;
 
 constexpr int kMostMasks = 4;  // of one softmax
 
@@ -109,7 +112,7 @@ class Pass : public EachOpPass<Pass> {
   struct Combined {
     ValueId x, constant;
   };
-  std::optional<Combined> combined(ValueId value, const OpDef& def) const {
+  std::optional<Combined> combined(ValueId value, const OpDef& def, bool broadcasts = false) const {
     const OpId id = graph_.producer_if(value, def);
     if (!id.valid()) return std::nullopt;
     const Op& op = graph_.op(id);
@@ -118,19 +121,19 @@ class Pass : public EachOpPass<Pass> {
     const size_t at = is_float_constant(graph_, op.operands[1]) ? 1 : 0;
     const ValueId x = op.operands[1 - at];
     if (!is_float_constant(graph_, op.operands[at]) || graph_.is_constant(x) ||
-        graph_.type(x).shape != graph_.type(value).shape)
+        (!broadcasts && graph_.type(x).shape != graph_.type(value).shape))
       return std::nullopt;
     return Combined{x, op.operands[at]};
   }
 
   Result<void> mask_exponential(OpId id) {
-    const std::optional<Combined> sum = combined(graph_.op(id).operands[0], ops::kAddTensor);
+    const std::optional<Combined> sum = combined(graph_.op(id).operands[0], ops::kAddTensor, true);
     if (!sum) return {};
     const Type constant = graph_.type(sum->constant);
     std::vector<double> addend = constant_doubles(module_, graph_, sum->constant);
     std::vector<double> part(addend.size(), 1);
     for (size_t i = 0; i < addend.size(); ++i)
-      if (addend[i] <= kExcludedByInput) addend[i] = part[i] = 0;
+      if (addend[i] <= kExcludedFromExponential) addend[i] = part[i] = 0;
     if (std::ranges::find(part, 0.0) == part.end()) return {};
 
     const ValueId scores = graph_.op(id).operands[0];

@@ -226,6 +226,16 @@ TEST(Calibrate, SoftmaxNeedsNothingFarBelowTheGreatestOfARow) {
   EXPECT_FLOAT_EQ(range.min, -18 - below);
   EXPECT_FLOAT_EQ(range.max, 3);
 
+  // Scores of −10,000 are no masks beside others of that size, nor alone.
+  const std::vector<float> large{-10010, -10003, -10004, -10005, -9990, -9991, -9992, -9993};
+  for (const size_t rows : {size_t{1}, size_t{2}}) {
+    std::vector<float> y(12, -10006);
+    std::copy_n(large.begin(), 4 * rows, y.begin());
+    const Range of_scores = observed_range(kRows, "x", elements_of("x", {1, 3, 4}, y));
+    EXPECT_FLOAT_EQ(of_scores.min, -10010);
+    EXPECT_FLOAT_EQ(of_scores.max, rows == 1 ? -10003.0F : -9990.0F);
+  }
+
   // Along the other axis, in front of a view, and of a sum in front of that.
   const Range column = observed_range(R"(graph @forward(%x: f32[4,3]) {
   %n: f32[4,3] = aten.neg(%x)
