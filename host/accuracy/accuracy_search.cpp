@@ -361,7 +361,7 @@ class Search {
       if (done()) return {};
       try_free_steps();
       if (!done() && (options_.frontier || !summary_.goal.empty())) try_float_operators();
-      if (options_.frontier) measure_growing_float();
+      if (options_.frontier || !done()) grow_float();
     } catch (const Cancelled&) {
       summary_.cut = limit.reason();
     }
@@ -489,9 +489,11 @@ class Search {
     }
   }
 
-  // The operators that add most error in float, more and more of them, until all are: the far end
-  // of the frontier. Alone an operator gains little while its neighbours round.
-  void measure_growing_float() {
+  // More and more operators in float, those with the largest share of the error first: alone an
+  // operator gains little while its neighbours round. Until the goal is reached, or, for the
+  // frontier, all are float.
+  void grow_float() {
+    if (!options_.frontier && summary_.goal.empty()) return;
     const auto report = report_quantization(best_->compilation);
     if (!report) return;
     std::vector<std::string> names;
@@ -504,7 +506,11 @@ class Search {
       const std::vector<std::string> some(names.begin(),
                                           names.begin() + static_cast<ptrdiff_t>(count));
       const std::string name = fmt::format("float: the {} operators that add most error", count);
-      if (Result<Candidate> candidate = make(with_float(settings, some), name)) {
+      CompileSettings next = with_float(settings, some);
+      if (!options_.frontier) {
+        attempt(std::move(next), name, true);
+        if (done()) return;
+      } else if (Result<Candidate> candidate = make(std::move(next), name)) {
         candidate->figures.verdict = Verdict::kMeasured;
         summary_.steps.push_back(std::move(candidate->figures));
       }

@@ -68,6 +68,18 @@ def goals(deuteron, folder):
     check("no program reaches at most 1.00 points below" in output, f"no goal:\n{output}")
 
 
+def growing_float(deuteron, folder):
+    """What no single operator mends: errors of many add up, and more and more become float."""
+    report = folder / "report.json"
+    command = auto(deuteron, "transformer", folder / "t.pte", "--report-json", report)
+    run(*command, "--min-sqnr", 60, "--seconds", 600)
+    found = json.loads(report.read_text())["accuracy"]
+    check(found["met"], f"60 dB are not reached: {found['result']}")
+    check(found["result"]["sqnr_db"] >= 60, f"60 dB said, {found['result']}")
+    grown = [step for step in found["steps"] if "operators that add most" in step["name"]]
+    check(grown and grown[-1]["verdict"] == "kept", f"nothing grew: {found['steps']}")
+
+
 def bad_labels(deuteron, folder):
     data, program = labelled("depthwise", folder / "test.npz"), folder / "bad.pte"
     output = run(*auto(deuteron, "depthwise", program, "--data", data, "--labels", "class"), code=1)
@@ -131,7 +143,7 @@ def advice(deuteron, folder):
 
 def main():
     deuteron = Path(sys.argv[1]).resolve()
-    for test in (goals, bad_labels, interrupt, threads, advice):
+    for test in (goals, growing_float, bad_labels, interrupt, threads, advice):
         with tempfile.TemporaryDirectory() as folder:
             test(deuteron, Path(folder))
     finish(failures)
