@@ -60,7 +60,7 @@ Result<void> load_program(const PteFile& pte_file, runtime::DelegateTable delega
 class Session {
  public:
   // Opens a program. `tensor_files`: constants outside of it (.ptd). Errors: kFileNotFound, ids
-  // pte-* (naming every missing kernel and delegate), run-*; kTargetUnknown (target_of);
+  // pte-* (naming every missing kernel and delegate), run-*; those of target_of;
   // kRunMemory, if the program plans more memory than its target has (2^31 − 1 bytes for an unknown
   // target), or than this machine can allocate.
   // `method`: PteFile::select.

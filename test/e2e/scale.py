@@ -192,11 +192,11 @@ def check_resume(deuteron, program, data, long, folder, wanted_long):
     if "are damaged, and their samples run again" not in seen[2]:
         failures.append(f"damaged: {seen[2]}")
     seen = evaluated("present", [deuteron], words, json, code=1)
-    if "file-not-writable" not in seen[2] or "--resume" not in seen[2]:
+    if "checkpoint-exists" not in seen[2] or "--resume" not in seen[2]:
         failures.append(f"present: {seen[2]}")
     other = [*command(program, data), "--checkpoint", checkpoint, "--resume"]
     seen = evaluated("other data", [deuteron], other, json, code=1)
-    if "another run" not in seen[2]:
+    if "checkpoint-mismatch" not in seen[2]:
         failures.append(f"other data: {seen[2]}")
     run(deuteron, *command(program, data), "--resume", code=2)
 
