@@ -17,8 +17,9 @@ namespace {
 struct CompareOptions {
   std::string expected, actual, data, json;
   std::vector<std::string> tensor_files;  // .ptd
-  uint32_t samples = 0;                   // 0: all
-  double step = 0;                        // of both sides; 0: what is known of them
+  std::string method;
+  uint32_t samples = 0;  // 0: all
+  double step = 0;       // of both sides; 0: what is known of them
   // Required bounds; absent: not checked.
   std::optional<double> rtol, atol, max_steps, min_sqnr, min_argmax;
 };
@@ -33,6 +34,7 @@ const CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
   verb->add_option("B", o.actual, "Results, program or model that is compared with it")->required();
   verb->add_option("--data", o.data, "Samples to run programs and models on (.npz, .npy)");
   add_tensor_files(verb, o.tensor_files);
+  add_method(verb, o.method);
   verb->add_option("--samples", o.samples, "Compare only the first N samples (0: all)")
       ->capture_default_str();
   verb->add_option(
@@ -60,16 +62,21 @@ const CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
   return verb;
 }
 
-// They are for programs.
-Result<void> check_tensor_files(const CompareOptions& options) {
+// The options that are for programs.
+Result<void> check_programs(const CompareOptions& options) {
+  const std::string option = !options.tensor_files.empty() ? "--tensors"
+                             : !options.method.empty()     ? "--method"
+                                                           : "";
+  if (option.empty()) return {};
   bool any = false;
   for (const std::string& path : {options.expected, options.actual}) {
     DTR_ASSIGN(const FileKind kind, file_kind(path));
     any = any || kind == FileKind::kProgram;
   }
   if (any) return {};
-  return fail(DiagnosticId::kModelUnknown, "neither side is a program: --tensors has no effect",
-              "omit --tensors", {.file = options.tensor_files.front()});
+  return fail(DiagnosticId::kModelUnknown,
+              fmt::format("neither side is a program: {} has no effect", option), "omit " + option,
+              {.file = options.expected});
 }
 
 Result<bool> run_compare(const CommonOptions&, const CompareOptions& options) {
@@ -77,11 +84,12 @@ Result<bool> run_compare(const CommonOptions&, const CompareOptions& options) {
   OutputSource source{.path = options.expected,
                       .data = options.data,
                       .tensor_files = options.tensor_files,
-                      .samples = options.samples};
+                      .samples = options.samples,
+                      .method = options.method};
   DTR_ASSIGN(const std::vector<Output> expected, read_outputs(source));
   source.path = options.actual;
   DTR_ASSIGN(const std::vector<Output> actual, read_outputs(source));
-  if (!options.tensor_files.empty()) DTR_TRY(check_tensor_files(options));
+  DTR_TRY(check_programs(options));
   const auto is_stored = [](const Output& output) { return output.stored; };
   if (!options.data.empty() && std::ranges::all_of(expected, is_stored) &&
       std::ranges::all_of(actual, is_stored))

@@ -146,9 +146,10 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
                 "give samples with --data DATA.npz", {.file = source.path});
   if (kind == FileKind::kProgram) {
     DTR_ASSIGN(const std::unique_ptr<Session> session,
-               source.bytes.empty() ? Session::open(source.path, source.tensor_files)
-                                    : Session::load(source.bytes, source.path,
-                                                    simulator::best_kernel_set(), source.tensors));
+               source.bytes.empty()
+                   ? Session::open(source.path, source.tensor_files, source.method)
+                   : Session::load(source.bytes, source.path, simulator::best_kernel_set(),
+                                   source.tensors, source.method));
     DTR_ASSIGN(const Samples samples, samples_of(session->signature(), source));
     return run_samples(samples, source.samples, program_steps(session->pte_file()),
                        [&](const auto& inputs) { return session->run(inputs); });

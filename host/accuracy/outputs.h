@@ -27,6 +27,7 @@ struct OutputSource {
   std::string data;                            // .npz or .npy; empty: none
   std::vector<std::string> tensor_files = {};  // .ptd: constants outside of a program
   size_t samples = 0;                          // at most; 0: all
+  std::string method = {};                     // of a program (PteFile::select)
   // In memory instead, `path` and `data` are then names for messages: a program or a model, with
   // the tensor file of a program; results; samples. They outlive the call.
   std::span<const std::byte> bytes = {}, tensors = {};

@@ -697,16 +697,17 @@ def samples_of(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | 
     return loader_of(data), "calibration"
 
 
-def _side(value: Any, name: str) -> tuple[str, Any, list[Row] | None, Any]:
+def _side(value: Any, name: str) -> tuple[str, Any, list[Row] | None, Any, str]:
     """One side of a comparison: a file, bytes, or arrays."""
     if isinstance(value, Program):
-        return value._handle.name or name, value.pte, None, value.tensors or None
+        handle = value._handle
+        return handle.name or name, value.pte, None, value.tensors or None, handle.method
     if isinstance(value, Mapping):
-        return name, None, [to_row(str(each), array) for each, array in value.items()], None
+        return name, None, [to_row(str(each), array) for each, array in value.items()], None, ""
     if hasattr(value, "__array__"):
-        return name, None, [to_row("output_0", value)], None
+        return name, None, [to_row("output_0", value)], None, ""
     source = model_source(value)
-    return source[0], source[1], None, None
+    return source[0], source[1], None, None, ""
 
 
 def _read_arrays(path: str, program: Program) -> dict[str, Any]:

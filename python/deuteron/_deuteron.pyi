@@ -111,8 +111,8 @@ def eval_records(
     program: Program, arrays: list[Row], labels: str, against: Source, threads: int
 ) -> bytes: ...
 def compare(
-    expected: tuple[str, Any, list[Row] | None, Any],
-    actual: tuple[str, Any, list[Row] | None, Any],
+    expected: tuple[str, Any, list[Row] | None, Any, str],
+    actual: tuple[str, Any, list[Row] | None, Any, str],
     arrays: list[Row] | None,
     data: str,
     samples: int,

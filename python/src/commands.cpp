@@ -327,17 +327,20 @@ nb::tuple eval(ProgramHandle& program, nb::handle arrays, const std::string& dat
   return nb::make_tuple(to_text(result), to_json(result));
 }
 
-// One side of a comparison: (name, path | buffer | None, arrays | None, tensor file).
+// One side of a comparison: (name, path | buffer | None, arrays | None, tensor file, method).
 struct Side {
   explicit Side(nb::handle object) : Side(nb::cast<nb::tuple>(object)) {}
   explicit Side(const nb::tuple& object)
-      : source(nb::make_tuple(object[0], object[1])), results(tensors_or_none(object[2])) {
+      : source(nb::make_tuple(object[0], object[1])),
+        results(tensors_or_none(object[2])),
+        method(nb::cast<std::string>(object[4])) {
     if (const nb::object file = object[3]; !file.is_none())
       tensors = std::make_unique<BufferView>(file);
   }
   Source source;
   std::vector<NamedTensor> results;
   std::unique_ptr<BufferView> tensors;
+  std::string method;
 };
 
 nb::tuple compare(nb::handle expected, nb::handle actual, nb::handle arrays,
@@ -361,6 +364,7 @@ nb::tuple compare(nb::handle expected, nb::handle actual, nb::handle arrays,
       source.bytes = side.source.bytes();
       source.results = side.results;
       source.samples_to_run = tensors;
+      source.method = side.method;
       if (side.tensors) source.tensors = side.tensors->bytes();
       outputs.push_back(take(read_outputs(source)));
     }

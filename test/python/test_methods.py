@@ -18,6 +18,8 @@ def test_a_method_runs(method):
     arrays = [inputs[name][0] for name in inputs.files]
     for each in (program, pickle.loads(pickle.dumps(program))):
         np.testing.assert_allclose(each(*arrays), outputs["output_0"][0], atol=1e-6)
+    compared = deuteron.compare(outputs, program, data=inputs, atol=1e-6)
+    assert compared
     assert "method prefill" in program.inspect()
 
 
