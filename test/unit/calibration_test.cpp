@@ -1,4 +1,6 @@
 // Samples, and what a model computes of them: ranges, channels, their file.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <filesystem>
 #include <limits>
