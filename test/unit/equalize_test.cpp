@@ -1,6 +1,8 @@
 // Equalization keeps the float function; what it does to ranges and what it leaves alone.
 #include "compiler/quantizer/equalize.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 
@@ -303,8 +305,9 @@ TEST(RoundWeights, TakesTheOperandsOfAConvolution) {
   for (const std::string shape : {"1,8", "2,4", "8,1"}) {
     std::string body(kBody);
     body.replace(body.find("SHAPE"), 5, "1,1," + shape);
-    Module module = parse("graph @forward(%x: f32[1,1," + shape + "]) {\n  %w: f32[2,1," + shape +
-                          "] = constant " + weights + body);
+    Module module = parse(
+        fmt::format("graph @forward(%x: f32[1,1,{0}]) {{\n  %w: f32[2,1,{0}] = constant {1}{2}",
+                    shape, weights, body));
     Graph& graph = module.forward();
     std::vector<NamedTensor> arrays = correlated();
     const std::vector<float> values(arrays[0].tensor.values<float>().begin(),
