@@ -259,11 +259,11 @@ TEST(Schedule, SkipsWhatIsKnown) {
 constexpr uint64_t kIdentity = 0x1234'5678'9ABC'DEF0;
 
 Result<void> run_checkpointed(const std::string& path, bool resume, size_t count,
-                              std::function<Result<Bytes>(size_t)> run, Squares& squares,
+                              const std::function<Result<Bytes>(size_t)>& run, Squares& squares,
                               uint64_t identity = kIdentity) {
   const auto threads = make_thread_executor(3);
   return with_checkpoint(*threads, {.path = path, .resume = resume, .identity = identity}, {})
-      ->run(job_of(count, std::move(run)), squares.function(), {});
+      ->run(job_of(count, run), squares.function(), {});
 }
 
 // Runs 50 tasks, of which number 30 fails, into a checkpoint.
