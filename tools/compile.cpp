@@ -257,8 +257,8 @@ std::vector<std::string> names_of(const std::vector<std::string>& models) {
 // Mistakes in the names of methods, and options that are for one model.
 std::string misuse_of_compile(const CLI::App& verb) {
   const std::vector<std::string> models = verb.get_option("MODEL")->results();
-  const size_t data = verb.count("--calibrate");
-  if (is_one_file(models)) return data > 1 ? "--calibrate is given more than once" : "";
+  if (is_one_file(models))
+    return verb.count("--calibrate") > 1 ? "--calibrate is given more than once" : "";
   const std::vector<std::string> names = names_of(models);
   for (size_t i = 0; i < names.size(); ++i) {
     if (!is_method_name(names[i]))
@@ -275,10 +275,7 @@ std::string misuse_of_compile(const CLI::App& verb) {
       return std::string(option) + " is for one model: compile that method alone";
   if (verb.count("--output") == 0) return "give the name of the program with -o";
   for (const std::string& name : names)
-    if (values_of(
-            data == 0 ? std::vector<std::string>() : verb.get_option("--calibrate")->results(),
-            name, names)
-            .size() > 1)
+    if (values_of(verb.get_option("--calibrate")->results(), name, names).size() > 1)
       return "--calibrate is given more than once for the method " + name;
   return {};
 }

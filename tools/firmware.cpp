@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "compiler/support/output_file.h"
+#include "host/commands/inputs.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -49,8 +50,7 @@ Result<void> run_firmware(const CommonOptions&, const FirmwareOptions& options) 
   std::vector<FirmwareInput> programs;
   pte_files.reserve(options.programs.size());
   for (const std::string& path : options.programs) {
-    DTR_ASSIGN(PteFile pte_file, PteFile::open(path));
-    DTR_TRY(pte_file.select(options.method));
+    DTR_ASSIGN(PteFile pte_file, ProgramInput{.path = path, .method = options.method}.pte_file());
     pte_files.push_back(std::move(pte_file));
     programs.push_back({&pte_files.back(), std::filesystem::path(path).stem().string()});
   }

@@ -144,15 +144,9 @@ class Equalizer {
   bool is_float_constant(ValueId value) const {
     return graph_.is_constant(value) && graph_.type(value).dtype == DType::kFloat32;
   }
-  // Bounds of a fused activation.
-  static ops::RealBounds fused_bounds(const Op& op) {
-    const AttributeValue* activation = op.attributes.find(ops::kActivationAttribute);
-    return activation == nullptr ? ops::RealBounds()
-                                 : *ops::activation_bounds(std::get<std::string>(*activation));
-  }
   // A fused activation that commutes with positive factors.
-  static bool scales_activation(const Op& op) {
-    const ops::RealBounds bounds = fused_bounds(op);
+  bool scales_activation(OpId id) const {
+    const ops::RealBounds bounds = ops::activation_bounds(BoundOpView(graph_, id));
     return std::isinf(bounds.high) && (bounds.low == 0 || std::isinf(bounds.low));
   }
   // True if positive factors pass through the bounds; `value` is what they leave. A finite bound
@@ -208,7 +202,8 @@ class Equalizer {
     const Channels& x = of(op.operands[0]);
     if (!x.empty() && x.axis != *axis) pin(op.operands[0]);
     layers_.push_back(id);
-    if (pass_bounds(fused_bounds(op), op.results[0])) begin(op.results[0], *axis);
+    if (pass_bounds(ops::activation_bounds(BoundOpView(graph_, id)), op.results[0]))
+      begin(op.results[0], *axis);
     return true;
   }
   // The axis of operand and result that the channels of a layer with constant weights lie along.
@@ -307,7 +302,7 @@ class Equalizer {
   // x · y and x / y have the factors of x, if y has none and does not widen x.
   bool follow_product(OpId id) {
     const Op& op = graph_.op(id);
-    if (!scales_activation(op)) return false;
+    if (!scales_activation(id)) return false;
     const Shape& shape = graph_.type(op.results[0]).shape;
     for (size_t i = 0; i < (op.def == &ops::kMulTensor ? 2U : 1U); ++i) {
       const ValueId x = op.operands[i];
@@ -322,7 +317,7 @@ class Equalizer {
     const Op& op = graph_.op(id);
     const Channels& a = of(op.operands[0]);
     const Channels& b = of(op.operands[1]);
-    if (!scales_activation(op) || a.empty() || b.empty() || a.axis != b.axis ||
+    if (!scales_activation(id) || a.empty() || b.empty() || a.axis != b.axis ||
         graph_.type(op.operands[0]).shape != graph_.type(op.operands[1]).shape)
       return false;
     unite(op.operands[0], op.operands[1]);
