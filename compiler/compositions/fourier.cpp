@@ -181,4 +181,16 @@ Result<ValueId> inverse_short_time_fourier(GraphBuilder& builder, ValueId spectr
   return builder.view(x, result);
 }
 
+Result<ValueId> squared_magnitude(GraphBuilder& builder, ValueId x) {
+  DTR_ASSIGN(const ValueId squares,
+             builder.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
+  const auto last = static_cast<int64_t>(builder.type(x).rank()) - 1;
+  return builder.emit("aten.sum.dim_IntList", {squares}, {{"dim", Ints{last}}, {"keepdim", false}});
+}
+
+Result<ValueId> magnitude(GraphBuilder& builder, ValueId x) {
+  DTR_ASSIGN(const ValueId square, squared_magnitude(builder, x));
+  return builder.emit("aten.sqrt", {square});
+}
+
 }  // namespace dtr::compositions

@@ -25,6 +25,11 @@ struct Fourier {
 // GraphBuilder::emit; a matrix of more than 16 million elements.
 Result<ValueId> fourier(GraphBuilder& builder, ValueId x, int64_t dim, const Fourier& of);
 
+// The absolute values of complex numbers, and their squares, without the last dimension. Errors:
+// those of GraphBuilder::emit.
+Result<ValueId> magnitude(GraphBuilder& builder, ValueId x);
+Result<ValueId> squared_magnitude(GraphBuilder& builder, ValueId x);
+
 // The spectra (…, frequencies, frames, 2) of windows of (…, samples), `hop` samples apart, each
 // multiplied by `window`: one convolution. Errors: the same.
 struct ShortTime {

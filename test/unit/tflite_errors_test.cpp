@@ -115,6 +115,15 @@ std::function<void(Spec&)> operator_with_options(fb::BuiltinOperator code, fb::O
   };
 }
 
+// y is the spectrum of x, a row of four numbers.
+void make_spectrum(Spec& s) {
+  s.codes = {fb::BuiltinOperator::RFFT2D};
+  s.tensors[1] = {.shape = {1, 3}, .type = fb::TensorType::COMPLEX64};
+  s.tensors.push_back({.shape = {2}, .type = fb::TensorType::INT32, .buffer = 1});
+  s.buffers.push_back({1, 0, 0, 0, 4, 0, 0, 0});
+  s.ops = {{.inputs = {0, 2}}};
+}
+
 TEST(TfliteErrors, EveryRuleHasItsMessage) {
   const auto conv = operator_with_options(
       fb::BuiltinOperator::CONV_2D, fb::OptionsType::Conv2DOptions,
@@ -283,6 +292,32 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        "tflite-unsupported-dtype",
        "`x`: it is COMPLEX64, supported are floats, quantized INT8, integers and BOOL\n  fix: "
        "Quantize the model to int8, or not at all."},
+      {"complex output", [](Spec& s) { make_spectrum(s); }, "tflite-unsupported-dtype",
+       "`y`: it is an output of COMPLEX64\n  fix: Let the model return real and imaginary part, or "
+       "the absolute value."},
+      {"complex operand",
+       [](Spec& s) {
+         make_spectrum(s);
+         s.tensors.push_back({.shape = {1, 3}});
+         s.codes.push_back(fb::BuiltinOperator::RELU);
+         s.ops.push_back({.code = 1, .inputs = {1}, .outputs = {3}});
+         s.outputs = {3};
+       },
+       "tflite-unsupported-option",
+       "`t3`: RELU: it reads the complex numbers `y`\n  fix: Change the operator before the "
+       "export."},
+      {"real operand", [](Spec& s) { s.codes = {fb::BuiltinOperator::COMPLEX_ABS}; },
+       "tflite-invalid",
+       "`y`: COMPLEX_ABS: `x` is FLOAT32, expected COMPLEX64\n  fix: Convert or download the model "
+       "again."},
+      {"spectrum of another shape",
+       [](Spec& s) {
+         make_spectrum(s);
+         s.tensors[1].shape = {1, 4};
+       },
+       "tflite-invalid",
+       "`y`: RFFT2D: it makes f32 of shape 1x3x2, the file says COMPLEX64 of shape 1x4\n  fix: "
+       "Convert or download the model again."},
       {"uint16",
        [](Spec& s) {
          s.tensors[0].type = fb::TensorType::UINT16;
@@ -293,13 +328,13 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        "fix: Quantize the model to int8, or not at all."},
       {"operators",
        [](Spec& s) {
-         s.codes = {fb::BuiltinOperator::CALL, fb::BuiltinOperator::RFFT2D};
+         s.codes = {fb::BuiltinOperator::CALL, fb::BuiltinOperator::UNIQUE};
          s.ops = {{.code = 1}, {.code = 0}, {.code = 1}};
        },
        "tflite-unsupported-operator",
-       "the model has operators that are not supported: CALL (control flow), RFFT2D (complex "
-       "numbers)\n  fix: Compute the spectrum in the application, or by products with constant "
-       "matrices."},
+       "the model has operators that are not supported: CALL (control flow), UNIQUE (a shape "
+       "that depends on the data)\n  fix: End the model before it, and select elements or boxes in "
+       "the application."},
       {"custom operator",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::CUSTOM};

@@ -231,8 +231,8 @@ INSTANTIATE_TEST_SUITE_P(Committed, LitertVectors,
 // The operators of make_operators.py: comparisons, integers, bools and moved elements are equal,
 // the rest by the rule.
 void judge_operators(const std::filesystem::path& folder) {
-  for (const char* name :
-       {"operators_numbers", "operators_structure", "operators_int8", "operators_uint8"}) {
+  for (const char* name : {"operators_numbers", "operators_structure", "operators_int8",
+                           "operators_uint8", "operators_special"}) {
     const Compared compared =
         judge(folder / (std::string(name) + ".tflite"), {.codes = 1, .relative = 0x1p-20});
     EXPECT_GT(compared.tensors, 0);

@@ -88,16 +88,7 @@ Result<Values> join_parts(NodeImport& node) {
   return one(with_parts(node, real, imaginary));
 }
 
-// |x|² in the shape of the real part.
-Result<ValueId> square_of(NodeImport& node, ValueId x) {
-  DTR_ASSIGN(const ValueId squares, node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", 2.0}}));
-  const auto last = static_cast<int64_t>(node.type(x).rank()) - 1;
-  return node.emit("aten.sum.dim_IntList", {squares}, {{"dim", Ints{last}}, {"keepdim", false}});
-}
-Result<ValueId> length_of(NodeImport& node, ValueId x) {
-  DTR_ASSIGN(const ValueId square, square_of(node, x));
-  return node.emit("aten.sqrt", {square});
-}
+Result<ValueId> length_of(NodeImport& node, ValueId x) { return compositions::magnitude(node, x); }
 Result<ValueId> angle_of(NodeImport& node, ValueId x) {
   DTR_ASSIGN(const ValueId real, part(node, x, 0));
   DTR_ASSIGN(const ValueId imaginary, part(node, x, 1));
@@ -154,7 +145,7 @@ Result<Values> root(NodeImport& node) {
 Result<Values> reciprocal(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const Values turned, conjugate(node));
-  DTR_ASSIGN(ValueId square, square_of(node, x));
+  DTR_ASSIGN(ValueId square, compositions::squared_magnitude(node, x));
   Shape shape = node.type(square).shape;
   shape.push_back(1);
   DTR_ASSIGN(square, node.view(square, shape));

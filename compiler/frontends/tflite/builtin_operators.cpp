@@ -30,12 +30,6 @@ constexpr BuiltinOperator kDataDependentShape[] = {
     BuiltinOperator::UNIQUE,
     BuiltinOperator::WHERE,
 };
-constexpr BuiltinOperator kComplex[] = {
-    BuiltinOperator::COMPLEX_ABS,
-    BuiltinOperator::IMAG,
-    BuiltinOperator::REAL,
-    BuiltinOperator::RFFT2D,
-};
 constexpr BuiltinOperator kTables[] = {
     BuiltinOperator::CONCAT_EMBEDDINGS, BuiltinOperator::EMBEDDING_LOOKUP_SPARSE,
     BuiltinOperator::HASHTABLE,         BuiltinOperator::HASHTABLE_FIND,
@@ -57,9 +51,6 @@ constexpr Refused kRefused[] = {
     {{"a shape that depends on the data",
       "End the model before it, and select elements or boxes in the application."},
      kDataDependentShape},
-    {{"complex numbers",
-      "Compute the spectrum in the application, or by products with constant matrices."},
-     kComplex},
     {{"hash tables, strings or sparse lookups",
       "Look words up in the application and make their numbers an input."},
      kTables},

@@ -217,6 +217,7 @@ Result<void> Importer::convert(const OperatorInfo& op) {
 }
 
 Result<void> Importer::define(size_t index, ValueId result) {
+  if (output(index).type == fb::TensorType::COMPLEX64) return define_complex(index, result);
   DTR_ASSIGN(const Type expected,
              type_of(output(index), logical_dims(output(index).shape.size()), -1));
   const Type& actual = rewriter_.graph().type(result);
@@ -240,6 +241,19 @@ Result<void> Importer::define(size_t index, ValueId result) {
   return {};
 }
 
+Result<void> Importer::define_complex(size_t index, ValueId result) {
+  Shape expected = output(index).shape;
+  expected.push_back(2);
+  const Type& actual = rewriter_.graph().type(result);
+  if (actual.shape != expected || actual.dtype != DType::kFloat32)
+    return invalid(fmt::format("it makes {} of shape {}, the file says COMPLEX64 of shape {}",
+                               dtr::name(actual.dtype), to_string(actual.shape),
+                               to_string(output(index).shape)));
+  import_.values[static_cast<size_t>(op_->outputs[index])] = result;
+  rewriter_.rename(result, output(index).name);
+  return {};
+}
+
 Result<int64_t> Importer::logical_axis(int64_t axis, size_t rank) const {
   const auto signed_rank = static_cast<int64_t>(rank);
   if (axis < -signed_rank || axis >= signed_rank)
@@ -257,6 +271,10 @@ Result<void> Importer::finish() {
     if (!value.valid())
       return fail(DiagnosticId::kTfliteInvalid,
                   "it is an output of the model, but no operator makes it", {}, place(name));
+    if (tensor.type == fb::TensorType::COMPLEX64)
+      return fail(DiagnosticId::kTfliteUnsupportedDtype, "it is an output of COMPLEX64",
+                  "Let the model return real and imaginary part, or the absolute value.",
+                  place(name));
     if (tensor.was_uint8) {
       DTR_ASSIGN(value, shifted_output(value, tensor));
     }
@@ -306,6 +324,8 @@ Result<Type> Importer::type_of(const TensorInfo& tensor, const Ints& dims, int a
 Result<ValueId> Importer::value(size_t operand) {
   ValueId& known = import_.values[static_cast<size_t>(op_->inputs[operand])];
   const TensorInfo& of = tensor(operand);
+  if (of.type == fb::TensorType::COMPLEX64)
+    return unsupported(fmt::format("it reads the complex numbers `{}`", of.name));
   if (!known.valid()) {
     if (of.is_variable)
       return unsupported(

@@ -60,6 +60,12 @@ class Importer {
   Result<ValueId> real_value(size_t operand);
   // The same of a value.
   Result<ValueId> dequantized(ValueId value);
+  // An operand of COMPLEX64, in the file's order of dimensions with one more, of two, behind.
+  // Errors: kTfliteInvalid for one of another type, kTfliteUnsupportedOption for constants and
+  // inputs.
+  Result<ValueId> complex_value(size_t operand);
+  // Operand 0, of COMPLEX64, in another shape of the file. Errors: those of complex_value.
+  Result<ValueId> reshape_complex(Shape to);
   // A value of rank 4 from logical order to the file's, and back; others as they are.
   Result<ValueId> in_file_order(ValueId value);
   Result<ValueId> in_logical_order(ValueId value);
@@ -169,6 +175,7 @@ class Importer {
   std::vector<ValueId> next_values() const;
   Result<void> convert(const OperatorInfo& op);
   Result<void> define(size_t index, ValueId result);
+  Result<void> define_complex(size_t index, ValueId result);
   Result<void> finish();
   Result<Type> type_of(const TensorInfo& tensor, const Ints& dims, int axis) const;
   // The bytes of a constant tensor, in logical order, or permuted as permuted_constant.
@@ -223,6 +230,10 @@ std::span<const OperatorDef> movement_operators();
 std::span<const OperatorDef> index_operators();
 // Those of recurrent layers, which keep their state in variables.
 std::span<const OperatorDef> recurrent_operators();
+// Those over three dimensions.
+std::span<const OperatorDef> volume_operators();
+// Those of complex numbers.
+std::span<const OperatorDef> spectrum_operators();
 // Branches, loops and calls of subgraphs.
 std::span<const OperatorDef> control_operators();
 // Those of variables, which Importer::convert_variable converts.

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <numeric>
 
 #include "compiler/compositions/indices.h"
 #include "compiler/compositions/norms.h"
-#include "compiler/compositions/windows.h"
 #include "compiler/frontends/tflite/importer.h"
 
 namespace dtr::tflite {
@@ -588,48 +588,84 @@ Result<ValueId> matrix_set_diag(Importer& importer) {
   return file_output(importer, y);
 }
 
-// (N, D, H, W, C) with a weight of (D, H, W, I, O).
-Result<ValueId> conv_3d(Importer& importer) {
+// Operands: x, dilations, the value between the elements.
+Result<ValueId> dilate(Importer& importer) {
   Builder builder(importer);
-  DTR_ASSIGN(const fb::Conv3DOptions* options,
-             importer.options<fb::Conv3DOptions>(OptionsType::Conv3DOptions));
-  DTR_ASSIGN(const std::string activation,
-             importer.activation(options->fused_activation_function()));
-  const Shape &in = shape_of(importer, 0), &weight = shape_of(importer, 1);
-  if (in.size() != 5 || weight.size() != 5)
-    return importer.invalid("its operands have not five dimensions");
-  const Ints stride{options->stride_d(), options->stride_h(), options->stride_w()};
-  const Ints dilation{options->dilation_d_factor(), options->dilation_h_factor(),
-                      options->dilation_w_factor()};
-  Ints pad(6);
-  for (size_t i = 0; i < 3; ++i) {
-    if (stride[i] < 1 || dilation[i] < 1 || stride[i] > 65536 || dilation[i] > 65536)
-      return importer.invalid("a stride or dilation is out of range");
-    if (options->padding() == fb::Padding::VALID) continue;
-    const int64_t out = (in[1 + i] + stride[i] - 1) / stride[i];
-    const int64_t total =
-        std::max<int64_t>((out - 1) * stride[i] + (weight[i] - 1) * dilation[i] + 1 - in[1 + i], 0);
-    pad[2 * (2 - i)] = total / 2;
-    pad[2 * (2 - i) + 1] = total - total / 2;
+  DTR_ASSIGN(const Ints dilations, importer.integers(1));
+  DTR_ASSIGN(const double between, importer.real(2));
+  DTR_ASSIGN(ValueId x, importer.file_value(0));
+  Shape shape = shape_of(importer, 0);
+  if (dilations.size() != shape.size()) return importer.invalid("its dilations are not one each");
+  DTR_TRY(importer.check_shape(importer.output().shape));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t step = dilations[i];
+    if (step < 1 || step > INT32_MAX) return importer.invalid("a dilation is not positive");
+    if (step == 1 || shape[i] < 2) continue;
+    // Each element and what is between it and the next, without that of the last.
+    int64_t outer = 1, inner = 1;
+    for (size_t d = 0; d < shape.size(); ++d) (d < i ? outer : inner) *= d == i ? 1 : shape[d];
+    DTR_TRY(importer.check_shape({outer, shape[i], step, inner}));
+    DTR_ASSIGN(x, builder.view(x, {outer, shape[i], 1, inner}));
+    DTR_ASSIGN(const ValueId filled,
+               builder.constant(importer.type(x).dtype, Shape{outer, shape[i], step - 1, inner},
+                                between, "between"));
+    DTR_ASSIGN(x, builder.concatenate({x, filled}, 2));
+    DTR_ASSIGN(x, builder.view(x, {outer, shape[i] * step, inner}));
+    shape[i] = (shape[i] - 1) * step + 1;
+    DTR_ASSIGN(x, builder.slice(x, 1, 0, shape[i]));
+    DTR_ASSIGN(x, builder.view(x, shape));
   }
-  DTR_ASSIGN(ValueId x, importer.real_value(0));
-  DTR_ASSIGN(x, builder.permute(x, {0, 4, 1, 2, 3}));
-  DTR_ASSIGN(x, builder.pad(x, pad, 0));
-  compositions::Convolution3d of{
-      .stride = stride, .padding = {0, 0, 0}, .dilation = dilation, .groups = 1};
-  DTR_ASSIGN(of.weight, importer.permuted_constant(1, {4, 3, 0, 1, 2}, 0));
-  if (importer.has(2)) {
-    DTR_ASSIGN(of.bias, importer.value(2));
+  return file_output(importer, x);
+}
+
+// Operands: x, the segment of each row, the count of segments. What the rows of a segment give; of
+// no rows the value that changes nothing.
+enum class Reduction : uint8_t { kLeast, kGreatest, kProduct };
+template <Reduction kKind>
+Result<ValueId> reduce_segments(Importer& importer) {
+  Builder builder(importer);
+  const Shape shape = shape_of(importer, 0), of_index = shape_of(importer, 1);
+  DTR_ASSIGN(const Ints count, importer.integers(2));
+  if (shape.empty() || of_index != Shape{shape[0]} || count.size() != 1 || count[0] < 1 ||
+      count[0] > kMaxParts)
+    return importer.unsupported(fmt::format("numbers of shape {}", to_string(of_index)));
+  DTR_ASSIGN(ValueId index, importer.file_value(1));
+  Shape along(shape.size(), 1);
+  along[0] = shape[0];
+  DTR_ASSIGN(index, builder.view(index, along));
+  DTR_ASSIGN(const ValueId rows, importer.file_value(0));
+  const DType dtype = importer.type(rows).dtype;
+  if (dtype != DType::kFloat32 && dtype != DType::kInt32)
+    return importer.unsupported(fmt::format("segments of {}", name(dtype)));
+  const double greatest = dtype == DType::kInt32 ? double{INT32_MAX} : double{FLT_MAX};
+  const double least = dtype == DType::kInt32 ? double{INT32_MIN} : -double{FLT_MAX};
+  const double neutral = kKind == Reduction::kProduct ? 1
+                         : kKind == Reduction::kLeast ? greatest
+                                                      : least;
+  DTR_ASSIGN(const ValueId nothing, builder.constant(dtype, {}, neutral, "nothing"));
+  std::vector<ValueId> segments;
+  for (int64_t i = 0; i < count[0]; ++i) {
+    const double number[] = {static_cast<double>(i)};
+    DTR_ASSIGN(const ValueId segment,
+               builder.constant(importer.type(index).dtype, number, Shape{}));
+    DTR_ASSIGN(const ValueId own, builder.emit("aten.eq.Tensor", {index, segment}));
+    DTR_ASSIGN(ValueId made, builder.emit("aten.where.self", {own, rows, nothing}));
+    if constexpr (kKind == Reduction::kProduct) {
+      DTR_ASSIGN(made, compositions::product(builder, made, 0, true));
+    } else {
+      DTR_ASSIGN(made, builder.emit(kKind == Reduction::kLeast ? "aten.amin" : "aten.amax", {made},
+                                    {{"dim", Ints{0}}, {"keepdim", true}}));
+    }
+    segments.push_back(made);
   }
-  DTR_ASSIGN(x, compositions::convolution3d(builder, x, of));
-  DTR_ASSIGN(x, builder.permute(x, {0, 2, 3, 4, 1}));
-  return activated(importer, x, activation);
+  DTR_ASSIGN(const ValueId all, builder.concatenate(std::move(segments), 0));
+  return file_output(importer, all);
 }
 
 constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::BROADCAST_ARGS, 2, 2, broadcast_args},
-    {BuiltinOperator::CONV_3D, 2, 3, conv_3d},
     {BuiltinOperator::CUMSUM, 2, 2, cumulative_sum},
+    {BuiltinOperator::DILATE, 3, 3, dilate},
     {BuiltinOperator::DYNAMIC_UPDATE_SLICE, 3, 3, dynamic_update_slice},
     {BuiltinOperator::EMBEDDING_LOOKUP, 2, 2, embedding_lookup},
     {BuiltinOperator::FILL, 2, 2, fill},
@@ -651,6 +687,9 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::SHAPE, 1, 1, shape},
     {BuiltinOperator::SPARSE_TO_DENSE, 4, 4, sparse_to_dense},
     {BuiltinOperator::TOPK_V2, 2, 2, nullptr, top_k},
+    {BuiltinOperator::UNSORTED_SEGMENT_MAX, 3, 3, reduce_segments<Reduction::kGreatest>},
+    {BuiltinOperator::UNSORTED_SEGMENT_MIN, 3, 3, reduce_segments<Reduction::kLeast>},
+    {BuiltinOperator::UNSORTED_SEGMENT_PROD, 3, 3, reduce_segments<Reduction::kProduct>},
     {BuiltinOperator::UNSORTED_SEGMENT_SUM, 3, 3, segment_sum},
     {BuiltinOperator::ZEROS_LIKE, 1, 1, zeros_like},
 };

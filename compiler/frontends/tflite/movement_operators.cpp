@@ -318,6 +318,8 @@ Result<ValueId> mirror_pad(Importer& importer) {
 
 // EXPAND_DIMS, SQUEEZE: the new shape is that of the output tensor.
 Result<ValueId> reshape_to_output(Importer& importer) {
+  if (importer.tensor(0).type == fb::TensorType::COMPLEX64)
+    return importer.reshape_complex(importer.output().shape);
   DTR_ASSIGN(const ValueId x, importer.value(0));
   return importer.reshape(x, shape_of(importer, 0),
                           importer.filled_output(element_count(shape_of(importer, 0))));

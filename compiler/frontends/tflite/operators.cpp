@@ -390,6 +390,8 @@ Result<ValueId> softmax(Importer& importer) {
 // The new shape is that of the output tensor; options and the second input say the same or leave
 // one extent open.
 Result<ValueId> reshape(Importer& importer) {
+  if (importer.tensor(0).type == fb::TensorType::COMPLEX64)
+    return importer.reshape_complex(importer.output().shape);
   DTR_ASSIGN(const ValueId x, importer.value(0));
   Shape to = importer.output().shape;
   const int64_t elements = element_count(importer.tensor(0).shape);
@@ -691,7 +693,8 @@ Result<ValueId> activated(Importer& importer, ValueId value, const std::string& 
 const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators :
        {std::span<const OperatorDef>(kOperators), elementwise_operators(), movement_operators(),
-        index_operators(), recurrent_operators(), variable_operators(), control_operators()})
+        index_operators(), recurrent_operators(), spectrum_operators(), variable_operators(),
+        volume_operators(), control_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};

@@ -541,7 +541,96 @@ def structural():
                 yield f"STRIDED_SLICE {mask}", strided_slice
 
 
+def special():
+    """Spectra, volumes, spread elements and segments."""
+    C = np.complex64
+    for shape, points in (
+        ((3, 8), (1, 8)),
+        ((1, 8), (1, 16)),
+        ((5, 7), (4, 4)),
+        ((2, 3, 6), (4, 8)),
+        ((2, 3, 5, 8), (8, 4)),
+        ((1, 12), (1, 2)),
+    ):
+        halved = [*shape[:-2], points[0], points[1] // 2 + 1]
+
+        def spectrum(m, shape=shape, points=points, halved=halved):
+            made = m.op(B.RFFT2D, [m.x(shape), m.ints(points)], halved, None, options("Rfft2d"), C)
+            m.op(B.REAL, [made], halved, None, None, F)
+            m.op(B.IMAG, [made], halved, None, None, F)
+            m.op(B.COMPLEX_ABS, [made], halved, None, None, F)
+            flat = [int(np.prod(halved))]
+            view = m.op(B.RESHAPE, [made, m.ints(flat)], flat, None, options("Reshape"), C)
+            m.op(B.COMPLEX_ABS, [view], flat, None, None, F)
+
+        yield f"RFFT2D {len(shape)}", spectrum
+    for padding in (SAME, VALID):
+        for stride in ((1, 1, 1), (2, 1, 2), (3, 3, 2)):
+            for more in (0, 1):
+                for bias in (False, True):
+
+                    def conv_3d_transpose(m, padding=padding, stride=stride, more=more, bias=bias):
+                        shape, kernel = (1, 3, 4, 2, 3), (2, 3, 2)
+                        out = [
+                            n * s if padding == SAME else (n - 1) * s + k + more
+                            for n, k, s in zip(shape[1:4], kernel, stride)
+                        ]
+                        weight = m.rng.uniform(-1, 1, (*kernel, 2, 3))
+                        operands = [m.ints([1, *out, 2]), m.constant(weight, None, F), m.x(shape)]
+                        if bias:
+                            operands.append(m.constant([1, -2], None, F))
+                        return m.op(
+                            B.CONV_3D_TRANSPOSE,
+                            operands,
+                            [1, *out, 2],
+                            None,
+                            options(
+                                "Conv3D",
+                                padding=padding,
+                                strideD=stride[0],
+                                strideH=stride[1],
+                                strideW=stride[2],
+                            ),
+                            F,
+                        )
+
+                    yield f"CONV_3D_TRANSPOSE {padding} {more}", conv_3d_transpose
+    for s in SHAPES:
+        for steps in ([2, 1, 3, 2], [1, 4, 1, 1]):
+            for dtype in (F, I):
+                made = [(n - 1) * d + 1 for n, d in zip(s, steps)]
+                yield f"DILATE {dtype.__name__}", lambda m, s=s, steps=steps, d=dtype, made=made: m.op(
+                    B.DILATE,
+                    [m.x(s, d), m.ints(steps[: len(s)]), m.constant(d(-1), None, d)],
+                    made,
+                    None,
+                    None,
+                    d,
+                )
+    for code in ("MAX", "MIN", "PROD"):
+        for ids, count in (([0, 0, 1, 3], 4), ([2, 0, 2, 2], 5)):
+            for dtype in (F, I):
+                for row in ((), (3,), (2, 3), (2, 3, 2)):
+                    yield f"UNSORTED_SEGMENT_{code} {dtype.__name__}", lambda m, c=code, ids=ids, n=count, d=dtype, row=row: m.op(
+                        getattr(B, f"UNSORTED_SEGMENT_{c}"),
+                        [m.x((4, *row), d), m.ints(ids), m.ints(n)],
+                        [n, *row],
+                        None,
+                        None,
+                        d,
+                    )
+                yield f"UNSORTED_SEGMENT_{code} computed", lambda m, c=code, d=dtype: m.op(
+                    getattr(B, f"UNSORTED_SEGMENT_{c}"),
+                    [m.x((4, 3), d), m.x((4,), I, 0, 2), m.ints(3)],
+                    [3, 3],
+                    None,
+                    None,
+                    d,
+                )
+
+
 GROUPS = {
+    "operators_special": special,
     "operators_numbers": elementwise,
     "operators_structure": structural,
     "operators_int8": lambda: quantized(Q),

@@ -8,6 +8,7 @@ from make_vectors import B, SAME, TYPES, VALID, Model, evaluate, schema
 TYPES[np.dtype(np.bool_)] = schema.TensorType.BOOL
 TYPES[np.dtype(np.uint8)] = schema.TensorType.UINT8
 TYPES[np.dtype(np.float16)] = schema.TensorType.FLOAT16
+TYPES[np.dtype(np.complex64)] = schema.TensorType.COMPLEX64
 F, I, L, T, Q, U = np.float32, np.int32, np.int64, np.bool_, np.int8, np.uint8
 PAIRS = [
     ((2, 3, 5, 4), (4,)),
@@ -55,7 +56,12 @@ class Cases(Model):
         those of all operators, if not given. subgraphs: those that operators call."""
         graph = schema.SubGraphT()
         graph.tensors, graph.operators, graph.inputs = self.tensors, self.operators, self.inputs
-        graph.outputs = outputs or [t for o in self.operators for t in o.outputs]
+        graph.outputs = outputs or [
+            t
+            for o in self.operators
+            for t in o.outputs
+            if self.tensors[t].type != schema.TensorType.COMPLEX64
+        ]
         graph.name = "main"
         model = schema.ModelT()
         model.version, model.subgraphs, model.buffers, model.description = (
