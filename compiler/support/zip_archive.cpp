@@ -132,7 +132,7 @@ Result<void> ZipArchive::list() {
   constexpr size_t kCentralBytes = 46, kLocalBytes = 30, kMaxName = 1023;
   if (record_at(bytes_, 0, kEnd, kEnd.size()))
     return refuse(DiagnosticId::kZipInvalid, "the archive has no entries");
-  if (!record_at(bytes_, 0, kLocal, kLocal.size()))
+  if (!limits_.appended && !record_at(bytes_, 0, kLocal, kLocal.size()))
     return refuse(DiagnosticId::kZipInvalid, "not a zip archive");
   const std::optional<Directory> directory = find_directory(bytes_);
   if (!directory)

@@ -27,6 +27,7 @@ struct ZipLimits {
       uint64_t{1}  // of an entry that is read as text: parsers need many times its size
       << 26;
   bool verify_checksums = true;  // false: fuzzers reach the code behind the checksum
+  bool appended = false;         // other bytes stand before the first entry; offsets count them
 };
 
 struct ZipEntry {

@@ -1,4 +1,5 @@
-// Any bytes as a .tflite file: refused, or a program that keeps the rules of the IR.
+// Any bytes as a .tflite file: refused, or a program that keeps the rules of the IR. Metadata are
+// read too, which a program does not depend on.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +20,7 @@ std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
                                       size_t size) {  // NOLINT(readability-identifier-naming)
   dtr::fuzz::Depth depth;
+  (void)dtr::tflite::describe_tflite(std::as_bytes(std::span(data, size)), "fuzz.tflite");
   const auto import =
       dtr::tflite::parse_tflite(std::as_bytes(std::span(data, size)), "fuzz.tflite");
   if (!import) return 0;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -662,6 +663,61 @@ TEST(Tflite, ImportNamesLayoutsAndOrigins) {
     linear +=
         graph.op(op).def == &ops::kLinear ? graph.op(op).attributes.get<bool>("one_rounding") : 0;
   EXPECT_EQ(linear, 1);
+}
+
+// make_described.py: what MediaPipe's writer of metadata was told.
+TEST(Tflite, DescribeShowsMetadataAndSignatures) {
+  const auto text =
+      tflite::describe_tflite(test::source_path("test/data/litert/described.tflite").string());
+  ASSERT_TRUE(text) << test::error_text(text);
+  for (const char* part :
+       {"  name: ImageClassifier\n", "  input 0 image: Input image to be processed.\n",
+        "    is (x - mean) / std: mean 127.5 127 126.5, std 127.5 128 128.5\n",
+        "    values from -1 -0.9921875 -0.9844358 to 1 1 1\n",
+        "    3 labels labels.txt: sun, rain, snow\n", "signature classify of subgraph 0\n",
+        "  input image is tensor 0\n", "  output score is tensor 2\n"})
+    EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
+}
+
+// A model is what it is without them, so that damaged ones are said and refuse nothing.
+TEST(Tflite, DamagedMetadataAreSaid) {
+  const auto file =
+      FileContents::read(test::source_path("test/data/litert/described.tflite").string());
+  ASSERT_TRUE(file);
+  const std::vector<std::byte> whole(file->bytes().begin(), file->bytes().end());
+  const auto described = [](const std::vector<std::byte>& bytes) {
+    return tflite::describe_tflite(bytes, "described.tflite");
+  };
+  const auto place_of = [&](std::string_view text) {
+    const std::string_view all(reinterpret_cast<const char*>(whole.data()), whole.size());
+    return all.find(text);
+  };
+  std::vector<std::byte> other = whole;
+  other[place_of("M001")] = std::byte{'N'};
+  auto text = described(other);
+  ASSERT_TRUE(text) << test::error_text(text);
+  EXPECT_NE(text->find("metadata that cannot be read: its metadata are damaged\n"),
+            std::string::npos)
+      << *text;
+  // The attached file is cut off.
+  other = whole;
+  other.resize(place_of("PK\x03\x04"));
+  text = described(other);
+  ASSERT_TRUE(text) << test::error_text(text);
+  EXPECT_NE(text->find("metadata that cannot be read: "), std::string::npos) << *text;
+  // It has another name.
+  other = whole;
+  for (size_t at = place_of("PK\x03\x04"); at + 10 < other.size(); ++at)
+    if (std::memcmp(&other[at], "labels.txt", 10) == 0) other[at] = std::byte{'n'};
+  text = described(other);
+  ASSERT_TRUE(text) << test::error_text(text);
+  EXPECT_NE(text->find("    labels labels.txt: not in the file\n"), std::string::npos) << *text;
+  for (size_t i = 0; i < whole.size(); ++i)
+    for (const int bit : {0, 7}) {
+      other = whole;
+      other[i] ^= std::byte{1} << bit;
+      (void)described(other);
+    }
 }
 
 TEST(Tflite, DescribeListsTensorsAndOperators) {

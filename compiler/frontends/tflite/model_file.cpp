@@ -209,6 +209,54 @@ struct Reader {
     return result;
   }
 
+  Result<std::vector<Signature::Argument>> arguments(
+      const flatbuffers::Vector<flatbuffers::Offset<fb::TensorMap>>* from, size_t tensors,
+      const std::string& key) {
+    std::vector<Signature::Argument> result;
+    for (uint32_t i = 0; from != nullptr && i < from->size(); ++i) {
+      const fb::TensorMap& each = *from->Get(i);
+      if (each.tensor_index() >= tensors)
+        return invalid(fmt::format("it refers to tensor {}, its subgraph has {}",
+                                   each.tensor_index(), tensors),
+                       key);
+      result.push_back(
+          {each.name() == nullptr ? std::string() : each.name()->str(), each.tensor_index()});
+      DTR_TRY(spend(sizeof(Signature::Argument) + result.back().name.size()));
+    }
+    return result;
+  }
+
+  Result<std::vector<Signature>> signatures() {
+    std::vector<Signature> result;
+    const auto* from = model.signature_defs();
+    for (uint32_t i = 0; from != nullptr && i < from->size(); ++i) {
+      const fb::SignatureDef& each = *from->Get(i);
+      Signature made{
+          .key = each.signature_key() == nullptr ? std::string() : each.signature_key()->str(),
+          .subgraph = each.subgraph_index()};
+      DTR_TRY(spend(sizeof(Signature) + made.key.size()));
+      if (made.subgraph >= model.subgraphs()->size())
+        return invalid(fmt::format("the signature is of subgraph {}, the file has {}",
+                                   made.subgraph, model.subgraphs()->size()),
+                       made.key);
+      const auto* tensors = model.subgraphs()->Get(made.subgraph)->tensors();
+      const size_t count = tensors == nullptr ? 0 : tensors->size();
+      DTR_ASSIGN(made.inputs, arguments(each.inputs(), count, made.key));
+      DTR_ASSIGN(made.outputs, arguments(each.outputs(), count, made.key));
+      result.push_back(std::move(made));
+    }
+    return result;
+  }
+
+  Result<std::span<const std::byte>> metadata() const {
+    const auto* from = model.metadata();
+    for (uint32_t i = 0; from != nullptr && i < from->size(); ++i)
+      if (const fb::Metadata& each = *from->Get(i);
+          each.name() != nullptr && each.name()->string_view() == "TFLITE_METADATA")
+        return buffer(each.buffer(), "TFLITE_METADATA");
+    return std::span<const std::byte>{};
+  }
+
   Result<OperatorInfo> op(const fb::Operator& from, size_t index, size_t tensors) {
     const auto* codes = model.operator_codes();
     const std::string of = fmt::format("operator {}", index);
@@ -262,6 +310,8 @@ Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::s
   result.version = model.version();
   if (model.description() != nullptr) result.description = model.description()->str();
   result.subgraphs = model.subgraphs()->size();
+  DTR_ASSIGN(result.signatures, reader.signatures());
+  DTR_ASSIGN(result.metadata, reader.metadata());
   const fb::SubGraph& graph = *model.subgraphs()->Get(subgraph);
   if (graph.name() != nullptr) result.name = graph.name()->str();
   const size_t tensors = graph.tensors() == nullptr ? 0 : graph.tensors()->size();

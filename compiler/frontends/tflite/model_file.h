@@ -69,6 +69,18 @@ struct OperatorInfo {
   std::span<const uint8_t> custom_options = {};
 };
 
+// A function of the file under the name that LiteRT's callers know: its inputs and outputs have
+// names beside those of the tensors.
+struct Signature {
+  struct Argument {
+    std::string name;
+    uint32_t tensor = 0;  // of the subgraph
+  };
+  std::string key;
+  uint32_t subgraph = 0;
+  std::vector<Argument> inputs = {}, outputs = {};
+};
+
 class ModelFile {
  public:
   // Checks the whole file. `bytes` must outlive the object and be 16-byte aligned. Error:
@@ -81,6 +93,8 @@ class ModelFile {
   uint32_t version = 0;
   std::string description;
   size_t subgraphs = 0;
+  std::vector<Signature> signatures;
+  std::span<const std::byte> metadata;  // of TensorFlow Lite (metadata.h), not checked; empty: none
   // The subgraph. Indices in `inputs`, `outputs` and of operators are in range (or −1 for an
   // absent optional operand).
   std::string name;

@@ -67,8 +67,10 @@ struct BuiltinSupport {
 };
 std::vector<BuiltinSupport> builtin_operators();
 
-// Describes the file as text: inputs, outputs, operators with types and quantization; also for
-// models with unsupported operators. Errors: file-not-found, tflite-invalid.
+// Describes the file as text: metadata, signatures, inputs, outputs, operators with types and
+// quantization; also for models with unsupported operators. Errors: file-not-found, tflite-invalid.
 Result<std::string> describe_tflite(const std::string& path);
+// The same for 16-byte aligned bytes; `path` names them in messages. Error: tflite-invalid.
+Result<std::string> describe_tflite(std::span<const std::byte> bytes, const std::string& path);
 
 }  // namespace dtr::tflite
