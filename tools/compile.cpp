@@ -10,6 +10,7 @@
 #include "compiler/support/text.h"
 #include "compiler/transforms/pass.h"
 #include "host/commands/compile_options.h"
+#include "tools/execution.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -17,6 +18,7 @@ namespace dtr::tools {
 namespace {
 
 struct CompileVerb {
+  ExecutorOptions executor;
   CompileOptions options;                        // of every method
   std::vector<std::string> models, calibration;  // NAME=FILE, or one FILE
 };
@@ -257,6 +259,12 @@ std::vector<std::string> names_of(const std::vector<std::string>& models) {
 // Mistakes in the names of methods, and options that are for one model.
 std::string misuse_of_compile(const CLI::App& verb) {
   const std::vector<std::string> models = verb.get_option("MODEL")->results();
+  const bool searches =
+      verb.count("--accuracy") > 0 && verb.get_option("--accuracy")->as<std::string>() == "auto";
+  if (verb.count("--processes") > 0 && !searches)
+    return "--processes is for --accuracy auto, whose programs they compile and run";
+  if (kHasRanks && !(searches && is_one_file(models)))
+    return "ranks share the work of --accuracy auto for one model: add it, or call `deuteron`";
   if (is_one_file(models))
     return verb.count("--calibrate") > 1 ? "--calibrate is given more than once" : "";
   const std::vector<std::string> names = names_of(models);
@@ -307,7 +315,7 @@ const CLI::App* add_compile(CLI::App& app, CompileVerb& v) {
   add_placement_options(verb, o);
   add_report_options(verb, o);
   add_pass_options(verb, o);
-  add_threads(verb, o.threads);
+  add_executor(verb, v.executor, "Compile and run the programs of --accuracy auto", "program");
   example(verb,
           "deuteron compile models/digits_cnn/float.pt2 --calibrate "
           "models/digits_cnn/calibration.npz -o digits.pte");
@@ -339,7 +347,11 @@ Result<void> run_methods(const CompileVerb& given, const CompileWatch& watch) {
   return {};
 }
 
-Result<void> run_compile(const CommonOptions& common, const CompileVerb& given) {
+Result<void> run_compile(const CommonOptions& common, const CompileVerb& parsed) {
+  const std::unique_ptr<TaskExecutor> executor = make_executor(parsed.executor);
+  CompileVerb given = parsed;
+  given.options.threads = given.executor.threads;
+  given.options.executor = executor.get();
   CompileOptions options = given.options;
   const bool one_file = is_one_file(given.models);
   if (one_file) {

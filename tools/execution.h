@@ -16,12 +16,15 @@ struct ExecutorOptions {
   std::optional<unsigned> processes = std::nullopt;
 };
 
-// --threads and --processes.
-void add_executor(CLI::App* verb, ExecutorOptions& options);
+// --threads and --processes. `work`: what the processes do; their tasks are `task`s.
+void add_executor(CLI::App* verb, ExecutorOptions& options, const std::string& work = "Run samples",
+                  const std::string& task = "sample");
 
 // ---- of each command
 
 extern const char* const kCommandName;
+// Whether the command runs on ranks: it then has a verb for its tasks alone.
+extern const bool kHasRanks;
 // Whether the command has this verb.
 bool offers_verb(std::string_view name);
 // Before anything else in `main`.

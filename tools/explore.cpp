@@ -4,6 +4,7 @@
 #include "compiler/support/progress.h"
 #include "host/commands/explore.h"
 #include "host/commands/explore_accuracy.h"
+#include "tools/execution.h"
 #include "tools/print.h"
 #include "tools/verb.h"
 
@@ -17,6 +18,7 @@ struct ExploreArguments {
   std::string axis = "sram";
   std::optional<uint32_t> points;
   FrontierPaths files;
+  ExecutorOptions executor;
 };
 
 const CLI::App* add_explore(CLI::App& app, ExploreArguments& o) {
@@ -52,7 +54,7 @@ const CLI::App* add_explore(CLI::App& app, ExploreArguments& o) {
   verb->add_option("--json", o.files.json, "Write the programs' figures as JSON");
   verb->add_option("--svg", o.files.svg, "Plot cycles against bytes or dB (.svg)");
   verb->add_option("--html", o.files.html, "Write the plot and the table as a page (.html)");
-  add_threads(verb, c.threads);
+  add_executor(verb, o.executor, "Compile and run programs", "program");
   example(verb, "deuteron explore models/mlperf_tiny/kws_dscnn_int8.tflite --io int8 --points 8");
   return verb;
 }
@@ -75,12 +77,17 @@ Result<void> check_axis(const ExploreArguments& o) {
 }
 
 Result<std::string> explored(const ExploreArguments& o, const CompileWatch& watch) {
+  const std::unique_ptr<TaskExecutor> executor = make_executor(o.executor);
+  CompileOptions compile = o.compile;
+  compile.threads = o.executor.threads;
+  compile.executor = executor.get();
   if (o.axis == "accuracy")
-    return explore_accuracy(o.compile.model, o.compile, o.files, watch)
-        .map([](const auto& frontier) { return to_text(frontier); });
+    return explore_accuracy(compile.model, compile, o.files, watch).map([](const auto& frontier) {
+      return to_text(frontier);
+    });
   const ExploreOptions options{
-      .compile = o.compile, .points = o.points.value_or(kDefaultPoints), .files = o.files};
-  return explore(o.compile.model, options, watch).map([](const auto& frontier) {
+      .compile = compile, .points = o.points.value_or(kDefaultPoints), .files = o.files};
+  return explore(compile.model, options, watch).map([](const auto& frontier) {
     return to_text(frontier);
   });
 }

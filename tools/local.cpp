@@ -4,6 +4,7 @@
 namespace dtr::tools {
 
 const char* const kCommandName = "deuteron";
+const bool kHasRanks = false;
 bool offers_verb(std::string_view) { return true; }
 void begin_command() {}
 int end_command(int code) { return code; }

@@ -1,6 +1,6 @@
-// The command `deuteron-mpi`: samples run on all ranks of an MPI job (docs/scale.md). Rank 0
-// coordinates: it gives ranges of samples to the workers of all ranks and prints the result. Every
-// rank reads the program and the data itself, forks its workers before it starts MPI, and passes
+// The command `deuteron-mpi`: samples and programs run on all ranks of an MPI job (docs/scale.md).
+// Rank 0 coordinates: it gives ranges of tasks to the workers of all ranks and prints the result.
+// Every rank reads the files itself, forks its workers before it starts MPI, and passes
 // messages between them and rank 0. A worker that dies therefore does not end its rank.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -51,11 +51,12 @@ struct Report {
   uint32_t worker = 0;  // of the rank; of kWorkers: their number
   uint64_t task = 0, size = 0;
 };
-// The coordinator's message to a rank.
+// The coordinator's message to a rank, also in a stream. The inputs of the tasks follow.
 struct Order {
   enum class Kind : uint32_t { kRange = 1, kEnd } kind;
   uint32_t worker = 0;
   TaskRange range = {};
+  uint64_t size = 0;
 };
 
 // The rank, from the environment of those who start ranks: needed before MPI starts. 0: none.
@@ -93,8 +94,8 @@ void start_mpi() {
   MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-// Sends without waiting: the receiver may be dead.
-void post(int rank, int tag, std::span<const std::byte> bytes) {
+// Sends one message without waiting: the receiver may be dead.
+void post_message(int rank, int tag, std::span<const std::byte> bytes) {
   std::deque<std::pair<MPI_Request, Bytes>>& sent = state().sent;
   sent.emplace_back(MPI_REQUEST_NULL, Bytes(bytes.begin(), bytes.end()));
   const Bytes& kept = sent.back().second;
@@ -104,6 +105,11 @@ void post(int rank, int tag, std::span<const std::byte> bytes) {
     MPI_Test(&sent.front().first, &done, MPI_STATUS_IGNORE);
     if (done != 0) sent.pop_front();
   }
+}
+// Sends bytes of any number, as messages of a stream.
+void post(int rank, int tag, std::span<const std::byte> bytes) {
+  for (size_t at = 0; at == 0 || at < bytes.size(); at += kMessageBytes)
+    post_message(rank, tag, bytes.subspan(at, std::min(kMessageBytes, bytes.size() - at)));
 }
 template <class T>
 void post_value(int rank, int tag, const T& value) {
@@ -144,9 +150,7 @@ class Outbox {
     const Clock::time_point now = Clock::now();
     const bool due = !packed_.empty() && (urgent_ || now - since_ >= kCollect);
     if (!due && now - last_ < kAlive) return;
-    for (size_t at = 0; at == 0 || at < packed_.size(); at += kMessageBytes)
-      post(0, kToCoordinator,
-           std::span(packed_).subspan(at, std::min(kMessageBytes, packed_.size() - at)));
+    post(0, kToCoordinator, packed_);
     packed_.clear();
     urgent_ = false;
     last_ = now;
@@ -164,9 +168,31 @@ class Outbox {
   ::_exit(0);
 }
 
+// The orders of the coordinator, from its messages.
+class Orders {
+ public:
+  // The next one, with the inputs; none, if it has not arrived yet.
+  std::optional<std::pair<Order, Bytes>> next() {
+    while (const auto message = receive(kToRank))
+      stream_.insert(stream_.end(), message->second.begin(), message->second.end());
+    Unpacker rest(stream_);
+    Order order{.kind = Order::Kind::kEnd};
+    std::span<const std::byte> inputs;
+    if (!rest.take(order) || !rest.take_bytes(order.size, inputs)) return std::nullopt;
+    std::pair<Order, Bytes> found{order, Bytes(inputs.begin(), inputs.end())};
+    stream_.erase(stream_.begin(), stream_.begin() + static_cast<std::ptrdiff_t>(
+                                                         sizeof order + found.second.size()));
+    return found;
+  }
+
+ private:
+  Bytes stream_;
+};
+
 // Passes orders to the workers and their reports to the coordinator, to the end of the job.
 [[noreturn]] void relay(ProcessGroup& group) {
   Outbox outbox;
+  Orders orders;
   std::vector<size_t> ends(group.size(), 0);
   outbox.add({.kind = Report::Kind::kWorkers, .worker = static_cast<uint32_t>(group.size())}, {},
              true);
@@ -177,9 +203,8 @@ class Outbox {
       outbox.add({.kind = Report::Kind::kAbsent}, std::as_bytes(std::span(why)), true);
       outbox.send();
       while (true) {
-        const auto order = receive(kToRank);
-        if (order && std::to_integer<int>(order->second[0]) == static_cast<int>(Order::Kind::kEnd))
-          leave();
+        const auto order = orders.next();
+        if (order && order->first.kind == Order::Kind::kEnd) leave();
         ::usleep(100'000);
       }
     }
@@ -199,13 +224,12 @@ class Outbox {
                      std::as_bytes(std::span(event.why)), true);
       }
     }
-    while (const auto message = receive(kToRank)) {
-      Order order{.kind = Order::Kind::kEnd};
-      Unpacker unpacker(message->second);
-      if (!unpacker.take(order) || order.kind == Order::Kind::kEnd) leave();
+    while (const auto found = orders.next()) {
+      const Order& order = found->first;
+      if (order.kind == Order::Kind::kEnd) leave();
       if (order.worker >= group.size()) continue;
       ends[order.worker] = order.range.end;
-      group.give(order.worker, order.range);
+      group.give(order.worker, order.range, found->second);
     }
     outbox.send();
   }
@@ -216,16 +240,25 @@ class Outbox {
 // The workers of this rank, and behind them those of the others in the order in which they came.
 class MpiGroup final : public WorkerGroup {
  public:
-  explicit MpiGroup(ProcessGroup& own) : own_(own), ranks_(static_cast<size_t>(state().ranks)) {}
+  MpiGroup(ProcessGroup& own, std::string_view noun)
+      : own_(own), noun_(noun), ranks_(static_cast<size_t>(state().ranks)) {}
 
   size_t size() const override { return own_.size() + remote_.size(); }
   size_t expected() const override { return own_.size() * ranks_.size(); }
 
-  void give(size_t worker, TaskRange range) override {
-    if (worker < own_.size()) return own_.give(worker, range);
+  void give(size_t worker, TaskRange range, std::span<const std::byte> inputs) override {
+    if (worker < own_.size()) return own_.give(worker, range, inputs);
     const auto [rank, index] = remote_[worker - own_.size()];
-    post_value(static_cast<int>(rank), kToRank,
-               Order{.kind = Order::Kind::kRange, .worker = index, .range = range});
+    Packer packer;
+    packer.add(
+        Order{.kind = Order::Kind::kRange, .worker = index, .range = range, .size = inputs.size()});
+    packer.add_bytes(inputs);
+    post(static_cast<int>(rank), kToRank, packer.take());
+  }
+
+  // The coordinator did something else meanwhile: what ranks sent is unread, not missing.
+  void listen_again() {
+    for (Rank& rank : ranks_) rank.heard = Clock::now();
   }
 
   Result<std::vector<WorkerEvent>> wait(std::chrono::milliseconds most) override {
@@ -294,7 +327,7 @@ class MpiGroup final : public WorkerGroup {
       return;
     }
     if (report.kind == Report::Kind::kAbsent) {
-      print_error("note: rank {} runs no samples: {}\n", number, EncodedLines{text});
+      print_error("note: rank {} runs no {}: {}\n", number, noun_, EncodedLines{text});
       return lose(rank, events);
     }
     if (report.worker >= rank.workers.size()) return;
@@ -328,8 +361,8 @@ class MpiGroup final : public WorkerGroup {
     for (size_t number = 1; number < ranks_.size(); ++number) {
       Rank& rank = ranks_[number];
       if (!rank.is_there || now - rank.heard < kLost) continue;
-      print_error("note: rank {} has been silent for {} s: its samples are given to others\n",
-                  number, std::chrono::seconds(kLost).count());
+      print_error("note: rank {} has been silent for {} s: its {} are given to others\n", number,
+                  std::chrono::seconds(kLost).count(), noun_);
       rank.is_there = false;
       for (const size_t worker : rank.workers)
         events.push_back({.kind = WorkerEvent::Kind::kLost, .worker = worker});
@@ -337,8 +370,44 @@ class MpiGroup final : public WorkerGroup {
   }
 
   ProcessGroup& own_;
+  const std::string_view noun_;
   std::vector<Rank> ranks_;
   std::vector<std::pair<size_t, uint32_t>> remote_;  // (rank, worker of it)
+};
+
+// The workers of all ranks; at its end the other ranks end.
+class MpiPool final : public TaskPool {
+ public:
+  explicit MpiPool(const TaskJob& job) : job_(job) {}
+  ~MpiPool() override {
+    if (group_) state().all_left = group_->end();
+  }
+  MpiPool(const MpiPool&) = delete;
+  MpiPool& operator=(const MpiPool&) = delete;
+
+  // Returns on the coordinator alone.
+  Result<void> start(size_t workers) {
+    DTR_ASSIGN(own_, ProcessGroup::start(job_, workers));
+    start_mpi();
+    if (state().rank != 0) relay(*own_);
+    group_.emplace(*own_, job_.noun);
+    coordinator_.emplace(*group_);
+    return {};
+  }
+  size_t size() const override { return group_->expected(); }
+  Result<std::vector<Bytes>> run(std::span<const Bytes> inputs) override {
+    group_->listen_again();
+    return run_inputs(*coordinator_, job_, inputs);
+  }
+  Result<void> run(const TaskJob& job, const TakeResult& take, const ProgressFunction& progress) {
+    return coordinator_->run(job, take, progress);
+  }
+
+ private:
+  const TaskJob job_;
+  std::unique_ptr<ProcessGroup> own_;
+  std::optional<MpiGroup> group_;
+  std::optional<Coordinator> coordinator_;
 };
 
 class MpiExecutor final : public TaskExecutor {
@@ -348,13 +417,14 @@ class MpiExecutor final : public TaskExecutor {
 
   Result<void> run(const TaskJob& job, const TakeResult& take,
                    const ProgressFunction& progress) override {
-    DTR_ASSIGN(const std::unique_ptr<ProcessGroup> own, ProcessGroup::start(job, workers_));
-    start_mpi();
-    if (!is_coordinator()) relay(*own);
-    MpiGroup group(*own);
-    const Result<void> result = coordinate(group, job, take, progress);
-    state().all_left = group.end();
-    return result;
+    MpiPool pool(job);
+    DTR_TRY(pool.start(workers_));
+    return pool.run(job, take, progress);
+  }
+  Result<std::unique_ptr<TaskPool>> start(const TaskJob& job) override {
+    auto pool = std::make_unique<MpiPool>(job);
+    DTR_TRY(pool->start(workers_));
+    return pool;
   }
 
  private:
@@ -370,9 +440,9 @@ class MpiExecutor final : public TaskExecutor {
   start_mpi();
   Outbox outbox;
   outbox.add({.kind = Report::Kind::kAbsent}, std::as_bytes(std::span(text)), true);
-  for (;;) {
+  for (Orders orders;;) {
     outbox.send();
-    if (receive(kToRank)) leave();  // the only order is to end
+    if (orders.next()) leave();  // the only order is to end
     ::usleep(20'000);
   }
 }
@@ -381,8 +451,13 @@ class MpiExecutor final : public TaskExecutor {
 
 const char* const kCommandName = "deuteron-mpi";
 
-// Verbs that leave everything but their samples to the coordinator.
-bool offers_verb(std::string_view name) { return name == "eval" || name == "verify"; }
+const bool kHasRanks = true;
+
+// Verbs that leave everything but their samples, or the programs of their search, to the
+// coordinator.
+bool offers_verb(std::string_view name) {
+  return name == "eval" || name == "verify" || name == "explore" || name == "compile";
+}
 
 void begin_command() {
   State& self = state();

@@ -507,6 +507,31 @@ Result<void> quantize(Compiler& compiler) {
   return compiler.run(kKeeping);
 }
 
+class PreparedCompiler final : public BudgetCompiler {
+ public:
+  PreparedCompiler(ModelSource source, const CompileSettings& settings)
+      : compiler_(std::move(source), settings) {}
+
+  Result<const Compilation*> compile(const SramBudget& budget) override {
+    if (!prepared_) prepared_ = prepare();
+    DTR_TRY(*prepared_);
+    compiler_.set_budget(budget);
+    DTR_TRY(compiler_.run(kEncoding));
+    DTR_TRY(compiler_.run(kWriting));
+    return &compiler_.made();
+  }
+
+ private:
+  Result<void> prepare() {
+    DTR_TRY(quantize(compiler_));
+    DTR_TRY(compiler_.run(kPlacing));
+    return compiler_.run(kLowering);
+  }
+
+  Compiler compiler_;
+  std::optional<Result<void>> prepared_;
+};
+
 }  // namespace
 
 RecipeSpec recipe_of(const CompileSettings& settings) {
@@ -557,21 +582,9 @@ Result<Compilation> compile_model(ModelSource source, const CompileSettings& set
   return compiler.take();
 }
 
-Result<void> compile_within_budgets(ModelSource source, const CompileSettings& settings,
-                                    const NextBudget& next) {
-  Compiler compiler(std::move(source), settings);
-  DTR_TRY(quantize(compiler));
-  DTR_TRY(compiler.run(kPlacing));
-  DTR_TRY(compiler.run(kLowering));
-  const Compilation* made = nullptr;
-  while (true) {
-    DTR_ASSIGN(const std::optional<SramBudget> budget, next(made));
-    if (!budget) return {};
-    compiler.set_budget(*budget);
-    DTR_TRY(compiler.run(kEncoding));
-    DTR_TRY(compiler.run(kWriting));
-    made = &compiler.made();
-  }
+std::unique_ptr<BudgetCompiler> make_budget_compiler(ModelSource source,
+                                                     const CompileSettings& settings) {
+  return std::make_unique<PreparedCompiler>(std::move(source), settings);
 }
 
 Result<Compilation> place_model(ModelSource source, const CompileSettings& settings) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -107,12 +108,17 @@ RecipeSpec recipe_of(const CompileSettings& settings);
 Result<Compilation> compile_model(ModelSource source, const CompileSettings& settings);
 
 // Compiles a model to several programs, which differ in their budget of SRAM alone: everything
-// before the memory plan is done once. `next` is called with the program of the budget before (null
-// at first) and returns the next budget, std::nullopt at the end. Errors: those of compile_model
-// and of `next`; the settings' own budget is not used.
-using NextBudget = std::function<Result<std::optional<SramBudget>>(const Compilation* made)>;
-Result<void> compile_within_budgets(ModelSource source, const CompileSettings& settings,
-                                    const NextBudget& next);
+// before the memory plan is done once.
+class BudgetCompiler {
+ public:
+  virtual ~BudgetCompiler() = default;
+  // The program of a budget; it is there until the next call. Does not depend on the calls before.
+  // Errors: those of compile_model.
+  virtual Result<const Compilation*> compile(const SramBudget& budget) = 0;
+};
+// The settings must outlive the compiler; their own budget is not used.
+std::unique_ptr<BudgetCompiler> make_budget_compiler(ModelSource source,
+                                                     const CompileSettings& settings);
 
 // The same up to the placement, for callers that cut the model into parts by it: the partitioner
 // of ExecuTorch. Errors: those of compile_model up to that step.

@@ -21,6 +21,7 @@
 #include "compiler/ir/npz.h"
 #include "compiler/pipeline/accuracy_summary.h"
 #include "compiler/pipeline/compile.h"
+#include "host/tasks/tasks.h"
 
 namespace dtr {
 
@@ -39,6 +40,9 @@ struct AccuracySearchOptions {
   std::string data;
   std::span<const NamedTensor> arrays = {};
   std::string labels = "label";
+  // Compiles and judges candidates; null: this process, on the settings' threads. Workers run ahead
+  // of the search: candidates that it probably tries next are judged beside the one that it needs.
+  TaskExecutor* executor = nullptr;
   std::function<void(std::string_view step)> on_step = {};  // before each is tried
 };
 
@@ -53,7 +57,8 @@ struct AccuracySearchResult {
 // `settings` are the default that the result is held against; their samples must be given. Of their
 // hooks, on_read and progress are called, for the first compilation alone. `source` is compiled
 // many times: a path or bytes. An interrupt (SIGINT) or the end of the time ends the search with
-// the best so far. Errors: those of compile_model and Session for the default; kAccuracyOptions (a
+// the best so far. Errors: those of compile_model and Session for the default; those of the
+// executor; kAccuracyOptions (a
 // module in memory, labels without a class for each output); kCalibrationUnused (the model comes
 // quantized); those of reading and binding `data`; kDataMissingArray (no labels), kDataShape.
 Result<AccuracySearchResult> search_accuracy(const ModelSource& source,

@@ -86,7 +86,7 @@ class VerifyWorker final : public TaskWorker {
         executor_(executor),
         capture_(*session_->pte_file().debug_map()) {}
 
-  Result<std::vector<std::byte>> run(size_t task) override {
+  Result<std::vector<std::byte>> run(size_t task, std::span<const std::byte> /*input*/) override {
     RunHooks hooks;
     capture_.watch(hooks);
     DTR_TRY(session_->run(samples_.inputs(task), nullptr, hooks));

@@ -351,8 +351,11 @@ Result<AccuracySearchResult> search_with_options(const ModelSource& source,
                                                  const CompileWatch& watch,
                                                  CompileSettings settings,
                                                  std::span<const NamedTensor> labelled) {
-  AccuracySearchOptions search{
-      .data = options.data, .arrays = labelled, .labels = options.labels, .on_step = watch.on_step};
+  AccuracySearchOptions search{.data = options.data,
+                               .arrays = labelled,
+                               .labels = options.labels,
+                               .executor = options.executor,
+                               .on_step = watch.on_step};
   if (!options.max_loss.empty()) {
     DTR_ASSIGN(search.max_loss, loss_of(options));
   }
@@ -452,7 +455,8 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
                      options.emit_ir, options.external_constants, options.etrecord}));
   // A folder that is not there is better known before the work than after it.
   std::optional<OutputFile> file;
-  if (!options.output.empty()) {
+  const bool writes = options.executor == nullptr || options.executor->is_coordinator();
+  if (!options.output.empty() && writes) {
     DTR_ASSIGN(file, OutputFile::create(options.output));
   }
   std::optional<AccuracySearchResult> search;

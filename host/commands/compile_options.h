@@ -13,6 +13,7 @@
 #include "compiler/pipeline/report.h"
 #include "compiler/targets/target.h"
 #include "host/accuracy/check.h"
+#include "host/tasks/tasks.h"
 
 namespace dtr {
 
@@ -57,6 +58,7 @@ struct CompileOptions {
   bool time_passes = false;
   bool verbose = false;
   bool elide_constants = false;
+  TaskExecutor* executor = nullptr;  // compiles and runs the programs of a search; null: `threads`
 };
 
 // Receives the lines that options print while the work runs (print_after, time_passes, verbose,

@@ -64,7 +64,7 @@ class EvaluationWorker final : public TaskWorker {
   EvaluationWorker(SharedProgram::Lease session, const Judge& judge, Executor* float_model)
       : session_(std::move(session)), judge_(judge), float_model_(float_model) {}
 
-  Result<std::vector<std::byte>> run(size_t task) override {
+  Result<std::vector<std::byte>> run(size_t task, std::span<const std::byte> /*input*/) override {
     std::optional<Tensor> computed;
     if (float_model_ != nullptr) {
       DTR_ASSIGN(std::vector<Tensor> outputs,

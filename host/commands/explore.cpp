@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <tuple>
 
 #include "compiler/support/output_file.h"
 #include "compiler/support/text.h"
+#include "host/accuracy/search_tasks.h"
 #include "host/session/session.h"
+#include "host/tasks/packing.h"
+#include "host/tasks/tasks.h"
 
 namespace dtr {
 namespace {
@@ -16,40 +20,113 @@ namespace {
 constexpr std::string_view kHint =
     "this is an error of Deuteron: report it with the model and the budget";
 
-// Runs programs of one model on one input and collects their points.
-class Explorer {
- public:
-  explicit Explorer(const ExploreOptions& options) : options_(options) {}
+// What a program is compared by. It comes from a worker, perhaps of another machine.
+struct ProgramRun {
+  std::string model;
+  FrontierPoint point;
+  uint64_t planned_bytes = 0;  // of SRAM, for tensors
+  uint32_t floats = 0;         // float_fingerprint
+  std::vector<std::byte> outputs;
+  std::vector<uint64_t> sizes;  // of each output in `outputs`
+};
 
-  Result<std::optional<SramBudget>> next(const Compilation* made) {
-    if (made != nullptr) DTR_TRY(add(*made));
-    std::optional<SramBudget> budget;
-    const uint64_t all = made == nullptr ? 0 : made->target->memory.sram_bytes;
-    if (step_ == 0) {
-      budget = first_budget_;
-    } else if (step_ == 1) {
-      budget = SramBudget{.bytes = all, .optimize = Optimize::kSize};
-    } else if (step_ == 2) {
-      budget = SramBudget{.bytes = all, .optimize = Optimize::kBalance};
-    } else if (step_ < options_.points && frontier_.points.size() >= 2) {
-      // Budgets from the smallest program to the one without a budget, a constant factor apart.
-      const auto high = static_cast<double>(frontier_.points[0].sram_bytes);
-      const auto low = static_cast<double>(frontier_.points[1].sram_bytes);
-      if (low >= high) return std::nullopt;
-      const double part = static_cast<double>(step_ - 2) / (options_.points - 2);
-      budget =
-          SramBudget{.bytes = static_cast<uint64_t>(std::llround(low * std::pow(high / low, part))),
-                     .optimize = Optimize::kSpeed};
+std::vector<std::byte> pack(const ProgramRun& run) {
+  Packer packer;
+  packer.add_text(run.model);
+  packer.add(run.point);
+  packer.add(run.planned_bytes);
+  packer.add(run.floats);
+  packer.add_sized(run.outputs);
+  packer.add_sized(std::as_bytes(std::span(run.sizes)));
+  return packer.take();
+}
+
+ProgramRun unpack(std::span<const std::byte> bytes) {
+  ProgramRun run;
+  Unpacker unpacker(bytes);
+  std::span<const std::byte> outputs, sizes;
+  DTR_CHECK(unpacker.take_text(run.model) && unpacker.take(run.point) &&
+            unpacker.take(run.planned_bytes) && unpacker.take(run.floats) &&
+            unpacker.take_sized(outputs) && unpacker.take_sized(sizes) && unpacker.at_end());
+  run.outputs.assign(outputs.begin(), outputs.end());
+  run.sizes.resize(sizes.size() / sizeof(uint64_t));
+  if (!sizes.empty()) std::memcpy(run.sizes.data(), sizes.data(), sizes.size());
+  return run;
+}
+
+// Compiles programs of one model, a budget a task, and runs each on the same input.
+class ProgramWorker final : public TaskWorker {
+ public:
+  ProgramWorker(ModelSource source, const CompileSettings& settings)
+      : compiler_(make_budget_compiler(std::move(source), settings)) {}
+
+  Result<std::vector<std::byte>> run(size_t /*task*/, std::span<const std::byte> input) override {
+    SramBudget budget;
+    Unpacker unpacker(input);
+    DTR_CHECK(unpacker.take(budget));
+    DTR_ASSIGN(const Compilation* made, compiler_->compile(budget));
+    if (!inputs_) floats_ = float_fingerprint(*made);
+    DTR_ASSIGN(const std::unique_ptr<Session> session,
+               Session::borrow(made->pte(), made->module.file, simulator::best_kernel_set(),
+                               made->tensor_file()));
+    if (!inputs_) inputs_ = Samples::random(session->signature(), 1);
+    RunStats stats;
+    DTR_ASSIGN(const std::vector<Tensor> outputs, session->run(inputs_->inputs(0), &stats));
+    const SramUse sram = sram_use(*made);
+    ProgramRun run{.model = made->module.file,
+                   .point = {.budget_bytes = budget.bytes,
+                             .sram_bytes = sram.total_bytes,
+                             .value_bytes = sram.planned_bytes,
+                             .touched_bytes = stats.sram_touched_bytes,
+                             .cycles = stats.total_cycles +
+                                       planned_cost(made->emitted, made->memory, 0).kernel_cycles,
+                             .waiting_cycles = stats.stall_cycles,
+                             .npu_calls = stats.npu_calls},
+                   .planned_bytes = sram.total_bytes - sram.program_bytes,
+                   .floats = floats_};
+    for (const Tensor& output : outputs) {
+      run.outputs.insert(run.outputs.end(), output.bytes().begin(), output.bytes().end());
+      run.sizes.push_back(output.bytes().size());
     }
-    ++step_;
-    if (budget) budget_ = budget->bytes;
-    return budget;
+    return pack(run);
   }
 
-  void start(const TargetDescription& target) {
-    frontier_.target = target.name;
-    frontier_.clock_hz = clock_hz(target);
-    first_budget_ = {.bytes = target.memory.sram_bytes, .optimize = Optimize::kSpeed};
+ private:
+  std::unique_ptr<BudgetCompiler> compiler_;
+  std::optional<Samples> inputs_;
+  uint32_t floats_ = 0;
+};
+
+// Collects the points of programs.
+class Explorer {
+ public:
+  Explorer(const ModelSource& source, const CompileSettings& settings, uint32_t points)
+      : source_(source), settings_(settings), points_(points) {
+    frontier_.target = settings.target->name;
+    frontier_.clock_hz = clock_hz(*settings.target);
+  }
+
+  Result<void> run(TaskExecutor* executor) {
+    const TaskJob job{.open = [this]() -> Result<std::unique_ptr<TaskWorker>> { return open(); },
+                      .noun = "programs"};
+    if (executor != nullptr) {
+      DTR_ASSIGN(pool_, executor->start(job));
+    }
+    // The program without a budget, and the smallest ones.
+    const uint64_t all = settings_.target->memory.sram_bytes;
+    DTR_TRY(add({{.bytes = all, .optimize = Optimize::kSpeed},
+                 {.bytes = all, .optimize = Optimize::kSize},
+                 {.bytes = all, .optimize = Optimize::kBalance}}));
+    // Budgets from the smallest program to the one without a budget, a constant factor apart.
+    const auto high = static_cast<double>(frontier_.points[0].sram_bytes);
+    const auto low = static_cast<double>(frontier_.points[1].sram_bytes);
+    if (low >= high) return {};
+    std::vector<SramBudget> budgets;
+    for (uint32_t i = 3; i < points_; ++i)
+      budgets.push_back({.bytes = static_cast<uint64_t>(
+                             std::llround(low * std::pow(high / low, (i - 2.0) / (points_ - 2)))),
+                         .optimize = Optimize::kSpeed});
+    return add(budgets);
   }
 
   Frontier take() {
@@ -68,55 +145,68 @@ class Explorer {
   }
 
  private:
-  Result<void> add(const Compilation& made) {
-    frontier_.model = made.module.file;
-    DTR_ASSIGN(const std::unique_ptr<Session> session,
-               Session::borrow(made.pte(), made.module.file, simulator::best_kernel_set(),
-                               made.tensor_file()));
-    if (!inputs_) inputs_ = Samples::random(session->signature(), 1);
-    RunStats stats;
-    DTR_ASSIGN(std::vector<Tensor> outputs, session->run(inputs_->inputs(0), &stats));
-    const SramUse sram = sram_use(made);
-    FrontierPoint point{
-        .budget_bytes = budget_,
-        .sram_bytes = sram.total_bytes,
-        .value_bytes = sram.planned_bytes,
-        .touched_bytes = stats.sram_touched_bytes,
-        .cycles = stats.total_cycles + planned_cost(made.emitted, made.memory, 0).kernel_cycles,
-        .waiting_cycles = stats.stall_cycles,
-        .npu_calls = stats.npu_calls};
-    if (point.touched_bytes > sram.total_bytes - sram.program_bytes || point.sram_bytes > budget_)
+  std::unique_ptr<TaskWorker> open() const {
+    return std::make_unique<ProgramWorker>(copy_of(source_), settings_);
+  }
+
+  Result<void> add(const std::vector<SramBudget>& budgets) {
+    std::vector<std::vector<std::byte>> inputs;
+    for (const SramBudget& budget : budgets) {
+      Packer packer;
+      packer.add(budget);
+      inputs.push_back(packer.take());
+    }
+    if (pool_ == nullptr) {
+      if (own_ == nullptr) own_ = open();
+      for (const std::vector<std::byte>& input : inputs) {
+        DTR_ASSIGN(const std::vector<std::byte> result, own_->run(0, input));
+        DTR_TRY(add(unpack(result)));
+      }
+      return {};
+    }
+    DTR_ASSIGN(const std::vector<std::vector<std::byte>> results, pool_->run(inputs));
+    for (const std::vector<std::byte>& result : results) DTR_TRY(add(unpack(result)));
+    return {};
+  }
+
+  Result<void> add(ProgramRun run) {
+    const FrontierPoint& point = run.point;
+    frontier_.model = run.model;
+    if (point.touched_bytes > run.planned_bytes || point.sram_bytes > point.budget_bytes)
       return fail(DiagnosticId::kCheckFailed,
                   fmt::format("the program for {} bytes of SRAM plans {} and touches {}",
-                              with_thousands(budget_), with_thousands(point.sram_bytes),
+                              with_thousands(point.budget_bytes), with_thousands(point.sram_bytes),
                               with_thousands(point.touched_bytes)),
-                  std::string(kHint), {.file = made.module.file});
-    if (outputs_.empty())
-      outputs_ = std::move(outputs);
-    else
-      DTR_TRY(compare(outputs, made.module.file));
+                  std::string(kHint), {.file = run.model});
     frontier_.points.push_back(point);
+    if (!first_) {
+      first_ = std::move(run);
+      return {};
+    }
+    DTR_TRY(check_same_floats(first_->floats, run.floats));
+    const auto differs = [&](std::string_view what) {
+      return fail(DiagnosticId::kCheckFailed,
+                  fmt::format("{} of the program for {} bytes of SRAM differs from that of the "
+                              "program without a budget",
+                              what, with_thousands(run.point.budget_bytes)),
+                  std::string(kHint), {.file = run.model});
+    };
+    if (run.sizes != first_->sizes) return differs("the number of outputs");
+    size_t begin = 0;
+    for (size_t i = 0; i < run.sizes.size(); begin += run.sizes[i++])
+      if (!std::ranges::equal(std::span(run.outputs).subspan(begin, run.sizes[i]),
+                              std::span(first_->outputs).subspan(begin, run.sizes[i])))
+        return differs(fmt::format("output {}", i));
     return {};
   }
 
-  Result<void> compare(const std::vector<Tensor>& outputs, const std::string& file) const {
-    for (size_t i = 0; i < outputs.size(); ++i)
-      if (!std::ranges::equal(outputs[i].bytes(), outputs_[i].bytes()))
-        return fail(DiagnosticId::kCheckFailed,
-                    fmt::format("output {} of the program for {} bytes of SRAM differs from that "
-                                "of the program without a budget",
-                                i, with_thousands(budget_)),
-                    std::string(kHint), {.file = file});
-    return {};
-  }
-
-  const ExploreOptions& options_;
+  const ModelSource& source_;
+  const CompileSettings& settings_;
+  const uint32_t points_;
   Frontier frontier_;
-  SramBudget first_budget_;
-  uint64_t budget_ = 0;
-  uint32_t step_ = 0;
-  std::optional<Samples> inputs_;
-  std::vector<Tensor> outputs_;  // of the first program
+  std::optional<ProgramRun> first_;
+  std::unique_ptr<TaskPool> pool_;  // null: `own_` runs the tasks
+  std::unique_ptr<TaskWorker> own_;
 };
 
 double milliseconds(const Frontier& frontier, uint64_t cycles) {
@@ -142,7 +232,7 @@ FrontierPlot plot_of(const Frontier& frontier) {
 
 }  // namespace
 
-Result<Frontier> explore(ModelSource source, const ExploreOptions& options,
+Result<Frontier> explore(const ModelSource& source, const ExploreOptions& options,
                          const CompileWatch& watch, std::optional<SampleSource> samples) {
   DTR_ASSIGN(CompileSettings settings, checked_settings(options.compile));
   if (samples) settings.samples = *std::move(samples);
@@ -150,10 +240,8 @@ Result<Frontier> explore(ModelSource source, const ExploreOptions& options,
                          options.compile.load_calibration, options.compile.recipe},
                         {options.files.json, options.files.svg, options.files.html}));
   settings.progress = watch.progress;
-  Explorer explorer(options);
-  explorer.start(*settings.target);
-  DTR_TRY(compile_within_budgets(std::move(source), settings,
-                                 [&](const Compilation* made) { return explorer.next(made); }));
+  Explorer explorer(source, settings, options.points);
+  DTR_TRY(explorer.run(options.compile.executor));
   Frontier frontier = explorer.take();
   DTR_TRY(write_frontier(options.files, to_json(frontier), to_svg(frontier), to_html(frontier)));
   return frontier;

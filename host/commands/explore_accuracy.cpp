@@ -77,6 +77,7 @@ Result<AccuracyFrontier> explore_accuracy(const ModelSource& source, const Compi
                                .data = options.data,
                                .arrays = labelled,
                                .labels = options.labels,
+                               .executor = options.executor,
                                .on_step = watch.on_step};
   if (options.seconds) search.seconds = *options.seconds;
   settings.progress = watch.progress;

@@ -61,7 +61,7 @@ class RunWorker final : public TaskWorker {
   RunWorker(SharedProgram::Lease session, const Samples& samples, uint32_t repeat)
       : session_(std::move(session)), samples_(samples), repeat_(repeat) {}
 
-  Result<std::vector<std::byte>> run(size_t task) override {
+  Result<std::vector<std::byte>> run(size_t task, std::span<const std::byte> /*input*/) override {
     RunStats stats;
     std::vector<Tensor> outputs;
     for (uint32_t i = 0; i < repeat_; ++i) {

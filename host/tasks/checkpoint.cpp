@@ -118,11 +118,11 @@ class CheckpointedExecutor final : public TaskExecutor {
                    const ProgressFunction& progress) override {
     if (!is_coordinator() || options_.path.empty()) return executor_.run(job, take, progress);
     if (job.is_stream) {
-      if (note_) note_("the samples are a stream: no checkpoint is written");
+      if (note_) note_(fmt::format("the {} are a stream: no checkpoint is written", job.noun));
       return executor_.run(job, take, progress);
     }
     CheckpointContent content;
-    DTR_ASSIGN(const std::unique_ptr<CheckpointFile> file, open(job.count, content));
+    DTR_ASSIGN(const std::unique_ptr<CheckpointFile> file, open(job, content));
     TaskJob rest = job;
     rest.known.assign(job.count, false);
     for (const auto& [task, result] : content.results) rest.known[task] = true;
@@ -152,7 +152,9 @@ class CheckpointedExecutor final : public TaskExecutor {
   }
 
  private:
-  Result<std::unique_ptr<CheckpointFile>> open(size_t tasks, CheckpointContent& content) const {
+  Result<std::unique_ptr<CheckpointFile>> open(const TaskJob& job,
+                                               CheckpointContent& content) const {
+    const size_t tasks = job.count;
     if (!options_.resume) {
       DTR_ASSIGN(std::unique_ptr<CheckpointFile> file, CheckpointFile::open(options_.path, true));
       DTR_TRY(file->append(header_of(options_.identity, tasks)));
@@ -172,11 +174,12 @@ class CheckpointedExecutor final : public TaskExecutor {
     const size_t damaged = bytes.size() - content.good_bytes;
     if (damaged > 0) DTR_TRY(file->cut(content.good_bytes));
     if (note_)
-      note_(fmt::format("the checkpoint holds {} of {} samples{}", content.results.size(), tasks,
+      note_(fmt::format("the checkpoint holds {} of {} {}{}", content.results.size(), tasks,
+                        job.noun,
                         damaged == 0 ? ""
                                      : fmt::format("; {} bytes behind them are damaged, and their "
-                                                   "samples run again",
-                                                   damaged)));
+                                                   "{} run again",
+                                                   damaged, job.noun)));
     return file;
   }
 

@@ -13,15 +13,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{50};  // for cancellation: ^C ends work within 0.2 s
 
-class Coordinator {
+}  // namespace
+
+class Coordinator::Run {
  public:
-  Coordinator(WorkerGroup& group, const TaskJob& job, const TakeResult& take,
-              const ProgressFunction& progress)
-      : group_(group),
+  Run(Coordinator& all, const TaskJob& job, const TakeResult& take,
+      const ProgressFunction& progress)
+      : group_(all.group_),
+        slots_(all.slots_),
+        first_(all.first_),
         job_(job),
         take_(take),
         progress_(progress),
-        schedule_(job, std::max<size_t>(group.expected(), 1)),
+        schedule_(job, std::max<size_t>(group_.expected(), 1)),
         taken_(unknown_from(0)) {}
 
   Result<void> run() {
@@ -37,40 +41,47 @@ class Coordinator {
   }
 
  private:
-  struct Slot {
-    std::optional<TaskRange> range;
-    bool is_there = true;
-  };
-
   void give() {
     slots_.resize(group_.size());
     for (size_t i = 0; i < slots_.size(); ++i) {
       Slot& slot = slots_[i];
       if (!slot.is_there || slot.range) continue;
-      slot.range = schedule_.next();
-      if (slot.range) group_.give(i, *slot.range);
+      const std::optional<TaskRange> range = schedule_.next();
+      if (!range) return;
+      slot.range = {first_ + range->begin, first_ + range->end};
+      group_.give(i, *slot.range,
+                  job_.inputs.empty()
+                      ? std::vector<std::byte>()
+                      : pack_inputs(job_.inputs.subspan(range->begin, range->end - range->begin)));
     }
+  }
+
+  // The range of a worker, if it is of this job, in the job's numbers.
+  std::optional<TaskRange> own_range(const Slot& slot) const {
+    if (!slot.range || slot.range->begin < first_) return std::nullopt;
+    return TaskRange{slot.range->begin - first_, slot.range->end - first_};
   }
 
   Result<void> handle(const WorkerEvent& event) {
     slots_.resize(std::max(slots_.size(), event.worker + 1));
     Slot& slot = slots_[event.worker];
+    const bool is_own = event.task >= first_;
     switch (event.kind) {
       case WorkerEvent::Kind::kResult:
         if (slot.range && event.task + 1 == slot.range->end) slot.range.reset();
-        return add(event.task, event.bytes);
+        return is_own ? add(event.task - first_, event.bytes) : Result<void>();
       case WorkerEvent::Kind::kFailure:
         slot.range.reset();  // a worker ends its range there
-        if (event.task < job_.count && schedule_.finish(event.task))
-          fail_at(event.task, unpack_diagnostic(event.bytes));
+        if (is_own && event.task - first_ < job_.count && schedule_.finish(event.task - first_))
+          fail_at(event.task - first_, unpack_diagnostic(event.bytes));
         return {};
       case WorkerEvent::Kind::kDied:
         why_ = event.why;
-        if (slot.range) schedule_.give_back(*slot.range);
+        if (const auto range = own_range(slot)) schedule_.give_back(*range);
         slot.range.reset();
         return {};
       case WorkerEvent::Kind::kLost:
-        if (slot.range) schedule_.lose_contact(*slot.range);
+        if (const auto range = own_range(slot)) schedule_.lose_contact(*range);
         slot = {.range = std::nullopt, .is_there = false};
         return {};
       case WorkerEvent::Kind::kArrived:
@@ -111,19 +122,20 @@ class Coordinator {
     std::vector<size_t> tasks = schedule_.given_up();
     std::ranges::sort(tasks);
     return fail(DiagnosticId::kResultsLost,
-                fmt::format("{} of {} samples have no result, because each of {} processes that "
+                fmt::format("{} of {} {} have no result, because each of {} processes that "
                             "ran one of them ended ({}): {}",
-                            tasks.size(), job_.count, TaskSchedule::kMostDeaths, why_,
+                            tasks.size(), job_.count, job_.noun, TaskSchedule::kMostDeaths, why_,
                             fmt::join(tasks, ", ")),
                 "run them alone to see why; with a checkpoint, --resume runs only them again");
   }
 
   WorkerGroup& group_;
+  std::vector<Slot>& slots_;
+  const size_t first_;
   const TaskJob& job_;
   const TakeResult& take_;
   const ProgressFunction& progress_;
   TaskSchedule schedule_;
-  std::vector<Slot> slots_;
   std::map<size_t, std::vector<std::byte>> waiting_;
   size_t taken_;
   size_t failed_at_ = 0;
@@ -131,24 +143,35 @@ class Coordinator {
   std::string why_;
 };
 
-void add_text(Packer& packer, const std::string& text) {
-  packer.add(uint64_t{text.size()});
-  packer.add_bytes(std::as_bytes(std::span(text)));
+Result<void> Coordinator::run(const TaskJob& job, const TakeResult& take,
+                              const ProgressFunction& progress) {
+  // Also after an exception: what workers still run is of this job.
+  struct Next {
+    Coordinator& all;
+    size_t tasks;
+    ~Next() { all.first_ += tasks; }
+  } const next{*this, job.count};
+  return Run(*this, job, take, progress).run();
 }
 
-bool take_text(Unpacker& unpacker, std::string& text) {
-  uint64_t size = 0;
-  std::span<const std::byte> bytes;
-  if (!unpacker.take(size) || !unpacker.take_bytes(size, bytes)) return false;
-  text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return true;
+Result<std::vector<std::vector<std::byte>>> run_inputs(
+    Coordinator& coordinator, const TaskJob& job, std::span<const std::vector<std::byte>> inputs) {
+  std::vector<std::vector<std::byte>> results;
+  TaskJob batch = job;
+  batch.count = inputs.size();
+  batch.inputs = inputs;
+  const TakeResult take = [&](size_t, std::span<const std::byte> result) -> Result<void> {
+    results.emplace_back(result.begin(), result.end());
+    return {};
+  };
+  DTR_TRY(coordinator.run(batch, take, {}));
+  return results;
 }
 
-}  // namespace
-
-Result<void> coordinate(WorkerGroup& group, const TaskJob& job, const TakeResult& take,
-                        const ProgressFunction& progress) {
-  return Coordinator(group, job, take, progress).run();
+std::vector<std::byte> pack_inputs(std::span<const std::vector<std::byte>> inputs) {
+  Packer packer;
+  for (const std::vector<std::byte>& input : inputs) packer.add_sized(input);
+  return packer.take();
 }
 
 std::vector<std::byte> pack_diagnostic(const Diagnostic& diagnostic) {
@@ -158,7 +181,7 @@ std::vector<std::byte> pack_diagnostic(const Diagnostic& diagnostic) {
   for (const std::string* text :
        {&diagnostic.reason, &diagnostic.fix, &diagnostic.place.file, &diagnostic.place.node,
         &diagnostic.place.module_path, &diagnostic.place.source_line})
-    add_text(packer, *text);
+    packer.add_text(*text);
   return packer.take();
 }
 
@@ -171,7 +194,7 @@ Diagnostic unpack_diagnostic(std::span<const std::byte> bytes) {
   for (std::string* text :
        {&diagnostic.reason, &diagnostic.fix, &diagnostic.place.file, &diagnostic.place.node,
         &diagnostic.place.module_path, &diagnostic.place.source_line})
-    good = good && take_text(unpacker, *text);
+    good = good && unpacker.take_text(*text);
   if (good) return diagnostic;
   return {.id = DiagnosticId::kProcessFailed,
           .reason = "a worker sent a message that cannot be read",

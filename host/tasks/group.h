@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,16 +34,39 @@ class WorkerGroup {
   virtual size_t size() const = 0;
   // The number that will be there.
   virtual size_t expected() const { return size(); }
-  // Gives a worker that has none the tasks of a range.
-  virtual void give(size_t worker, TaskRange range) = 0;
+  // Gives a worker that has none the tasks of a range. `inputs`: pack_inputs.
+  virtual void give(size_t worker, TaskRange range, std::span<const std::byte> inputs) = 0;
   // Waits for events, at most this long. Error: there are no workers any more.
   virtual Result<std::vector<WorkerEvent>> wait(std::chrono::milliseconds most) = 0;
 };
 
-// Runs the tasks of a job with the workers of a group. Errors: those of TaskExecutor::run and of
-// make_process_executor.
-Result<void> coordinate(WorkerGroup& group, const TaskJob& job, const TakeResult& take,
-                        const ProgressFunction& progress);
+// Gives the tasks of jobs to the workers of a group.
+class Coordinator {
+ public:
+  explicit Coordinator(WorkerGroup& group) : group_(group) {}
+  // Runs a job. A worker may still have tasks of one that was ended before; what becomes of them is
+  // ignored. Errors: those of TaskExecutor::run and of make_process_executor.
+  Result<void> run(const TaskJob& job, const TakeResult& take, const ProgressFunction& progress);
+
+ private:
+  class Run;
+  struct Slot {
+    std::optional<TaskRange> range;
+    bool is_there = true;
+  };
+
+  WorkerGroup& group_;
+  std::vector<Slot> slots_;  // by worker
+  // Workers know tasks by numbers that go on from job to job; the number of the job's first one.
+  size_t first_ = 0;
+};
+
+// TaskPool::run, by a coordinator. Errors: those of TaskPool::run.
+Result<std::vector<std::vector<std::byte>>> run_inputs(
+    Coordinator& coordinator, const TaskJob& job, std::span<const std::vector<std::byte>> inputs);
+
+// The inputs of tasks that a worker gets together; nothing, if the tasks have none.
+std::vector<std::byte> pack_inputs(std::span<const std::vector<std::byte>> inputs);
 
 std::vector<std::byte> pack_diagnostic(const Diagnostic& diagnostic);
 // For damaged bytes a diagnostic that says so.

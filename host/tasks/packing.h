@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -20,6 +23,12 @@ class Packer {
   void add_bytes(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
+  // With its size before it.
+  void add_sized(std::span<const std::byte> bytes) {
+    add(uint64_t{bytes.size()});
+    add_bytes(bytes);
+  }
+  void add_text(std::string_view text) { add_sized(std::as_bytes(std::span(text))); }
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
@@ -43,6 +52,16 @@ class Unpacker {
     if (rest_.size() < count) return false;
     bytes = rest_.first(count);
     rest_ = rest_.subspan(count);
+    return true;
+  }
+  [[nodiscard]] bool take_sized(std::span<const std::byte>& bytes) {
+    uint64_t size = 0;
+    return take(size) && take_bytes(size, bytes);
+  }
+  [[nodiscard]] bool take_text(std::string& text) {
+    std::span<const std::byte> bytes;
+    if (!take_sized(bytes)) return false;
+    text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return true;
   }
   bool at_end() const { return rest_.empty(); }

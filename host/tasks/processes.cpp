@@ -104,7 +104,8 @@ std::optional<std::pair<Socket, Socket>> socket_pair(int type) {
 // In a child: signals have their default effect again, whatever the threads of the parent do with
 // them, and the child ends with its parent.
 void become_child(pid_t parent) {
-  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
+  for (const int signal : {SIGHUP, SIGTERM, SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
+  ::signal(SIGINT, SIG_IGN);  // ^C is for the parent, which may still need the child
   sigset_t none;
   sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
@@ -117,15 +118,33 @@ bool send_frame(int fd, Frame::Kind kind, size_t task, std::span<const std::byte
   return send_value(fd, frame) && send_all(fd, bytes);
 }
 
+// What a worker is given; the bytes of pack_inputs follow.
+struct Given {
+  TaskRange range;
+  uint64_t input_bytes = 0;
+};
+
+bool receive_given(int fd, Given& given, std::vector<std::byte>& inputs) {
+  if (!receive_value(fd, given) || given.input_bytes > FrameReader::kMostBytes) return false;
+  inputs.resize(given.input_bytes);
+  return inputs.empty() || restarted([&] {
+                             return ::recv(fd, inputs.data(), inputs.size(), MSG_WAITALL);
+                           }) == static_cast<ssize_t>(inputs.size());
+}
+
 // Runs the tasks of one range. False: nobody reads the results.
-bool run_range(int fd, const TaskJob& job, std::unique_ptr<TaskWorker>& worker, TaskRange range) {
+bool run_range(int fd, const TaskJob& job, std::unique_ptr<TaskWorker>& worker, TaskRange range,
+               std::span<const std::byte> inputs) {
   if (job.is_stream) worker.reset();  // from its beginning
+  Unpacker rest(inputs);
   for (size_t task = range.begin; task < range.end; ++task) {
+    std::span<const std::byte> input;
+    if (!inputs.empty() && !rest.take_sized(input)) return false;
     const Result<std::vector<std::byte>> result = [&]() -> Result<std::vector<std::byte>> {
       if (!worker) {
         DTR_ASSIGN(worker, job.open());
       }
-      return worker->run(task);
+      return worker->run(task, input);
     }();
     if (!result)
       return send_frame(fd, Frame::Kind::kFailure, task, pack_diagnostic(result.error()));
@@ -139,8 +158,12 @@ bool run_range(int fd, const TaskJob& job, std::unique_ptr<TaskWorker>& worker, 
 [[noreturn]] void work(int fd, const TaskJob& job) {
   std::unique_ptr<TaskWorker> worker;
   try {
-    TaskRange range;
-    while (receive_value(fd, range) && run_range(fd, job, worker, range)) {
+    if (job.opens_at_once)  // an error is that of the first task, for which it is opened again
+      if (Result<std::unique_ptr<TaskWorker>> opened = job.open(); opened)
+        worker = std::move(*opened);
+    Given given;
+    std::vector<std::byte> inputs;
+    while (receive_given(fd, given, inputs) && run_range(fd, job, worker, given.range, inputs)) {
     }
   } catch (const std::exception&) {  // out of memory, most likely: another process tries again
     ::_exit(1);
@@ -186,19 +209,44 @@ tl::unexpected<Diagnostic> no_process() {
               "allow more processes, or use threads");
 }
 
-class ProcessExecutor final : public TaskExecutor {
+class ProcessPool final : public TaskPool {
  public:
-  explicit ProcessExecutor(unsigned processes) : processes_(processes) {}
-  Result<void> run(const TaskJob& job, const TakeResult& take,
-                   const ProgressFunction& progress) override {
-    const size_t most = processes_ == 0 ? default_threads() : processes_;
-    DTR_ASSIGN(const std::unique_ptr<ProcessGroup> group,
-               ProcessGroup::start(job, job.is_stream ? 1 : std::min(most, job.count)));
-    return coordinate(*group, job, take, progress);
+  explicit ProcessPool(const TaskJob& job) : job_(job) {}
+  Result<void> start(size_t processes) {
+    DTR_ASSIGN(group_, ProcessGroup::start(job_, processes));
+    coordinator_.emplace(*group_);
+    return {};
+  }
+  size_t size() const override { return group_->size(); }
+  Result<std::vector<std::vector<std::byte>>> run(
+      std::span<const std::vector<std::byte>> inputs) override {
+    return run_inputs(*coordinator_, job_, inputs);
   }
 
  private:
-  const unsigned processes_;
+  const TaskJob job_;
+  std::unique_ptr<ProcessGroup> group_;
+  std::optional<Coordinator> coordinator_;
+};
+
+class ProcessExecutor final : public TaskExecutor {
+ public:
+  explicit ProcessExecutor(unsigned processes)
+      : processes_(processes == 0 ? default_threads() : processes) {}
+  Result<void> run(const TaskJob& job, const TakeResult& take,
+                   const ProgressFunction& progress) override {
+    DTR_ASSIGN(const std::unique_ptr<ProcessGroup> group,
+               ProcessGroup::start(job, job.is_stream ? 1 : std::min(processes_, job.count)));
+    return Coordinator(*group).run(job, take, progress);
+  }
+  Result<std::unique_ptr<TaskPool>> start(const TaskJob& job) override {
+    auto pool = std::make_unique<ProcessPool>(job);
+    DTR_TRY(pool->start(processes_));
+    return pool;
+  }
+
+ private:
+  const size_t processes_;
 };
 
 }  // namespace
@@ -294,8 +342,10 @@ std::string ProcessGroup::end_of(pid_t process) {
 }
 
 // A worker that died is noticed by `wait`.
-void ProcessGroup::give(size_t worker, TaskRange range) {
-  (void)send_value(workers_[worker].socket.fd(), range);
+void ProcessGroup::give(size_t worker, TaskRange range, std::span<const std::byte> inputs) {
+  const int fd = workers_[worker].socket.fd();
+  if (send_value(fd, Given{.range = range, .input_bytes = inputs.size()}))
+    (void)send_all(fd, inputs);
 }
 
 Result<std::vector<WorkerEvent>> ProcessGroup::wait(std::chrono::milliseconds most) {

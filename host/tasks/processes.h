@@ -69,7 +69,7 @@ class ProcessGroup final : public WorkerGroup {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   size_t size() const override { return workers_.size(); }
-  void give(size_t worker, TaskRange range) override;
+  void give(size_t worker, TaskRange range, std::span<const std::byte> inputs) override;
   Result<std::vector<WorkerEvent>> wait(std::chrono::milliseconds most) override;
 
  private:

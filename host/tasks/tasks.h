@@ -1,12 +1,14 @@
 // Tasks: independent pieces of work, numbered from 0, whose results are bytes. A verb describes its
 // tasks; an executor distributes them over threads or processes and passes the results on in the
-// order of their numbers, so that no result depends on the executor.
+// order of their numbers, so that no result depends on the executor. A search, whose later tasks
+// depend on earlier results, starts workers once and gives them one batch of tasks after the other.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "compiler/support/progress.h"
@@ -18,8 +20,9 @@ namespace dtr {
 class TaskWorker {
  public:
   virtual ~TaskWorker() = default;
-  // Error: why the task has no result; it ends the run of all.
-  virtual Result<std::vector<std::byte>> run(size_t task) = 0;
+  // `input`: that of the task in a pool; else empty. Error: why the task has no result; it ends the
+  // run of all.
+  virtual Result<std::vector<std::byte>> run(size_t task, std::span<const std::byte> input) = 0;
 };
 
 struct TaskJob {
@@ -28,15 +31,32 @@ struct TaskJob {
   bool is_stream = false;
   // Opens the worker of a thread or process, which calls this itself, perhaps beside others.
   std::function<Result<std::unique_ptr<TaskWorker>>()> open = {};
+  // A worker process opens it before it gets a task: beside what the caller prepares.
+  bool opens_at_once = false;
   // Tasks that are not run, because their results are known; empty: none. Of a stream all run.
   std::vector<bool> known = {};
   // Receives each result as soon as it is there, in any order, before `take` does; may be empty.
   // One call at a time, on any thread. An error ends the run.
   std::function<Result<void>(size_t task, std::span<const std::byte> result)> arrived = {};
+  // For each task what it works on; empty: the number says it.
+  std::span<const std::vector<std::byte>> inputs = {};
+  std::string_view noun = "samples";  // what tasks are called in messages
 };
 
 // Receives the results, in order and one at a time, on any thread. An error ends the run.
 using TakeResult = std::function<Result<void>(size_t task, std::span<const std::byte> result)>;
+
+// Workers that wait for tasks until the object is gone.
+class TaskPool {
+ public:
+  virtual ~TaskPool() = default;
+  // The number of workers, at least 1.
+  virtual size_t size() const = 0;
+  // Runs a task for each input; the results are in the same order. Errors: those of
+  // TaskExecutor::run.
+  virtual Result<std::vector<std::vector<std::byte>>> run(
+      std::span<const std::vector<std::byte>> inputs) = 0;
+};
 
 class TaskExecutor {
  public:
@@ -48,6 +68,13 @@ class TaskExecutor {
   // results and after which it receives none; those of `open` and `take`.
   virtual Result<void> run(const TaskJob& job, const TakeResult& take,
                            const ProgressFunction& progress) = 0;
+  // Starts workers, which `job.open` opens. Does not return in a process that is no coordinator.
+  // Null: tasks would only run in this process, whose caller knows
+  // better how to use its threads. Error: kProcessFailed.
+  virtual Result<std::unique_ptr<TaskPool>> start(const TaskJob& job) {
+    (void)job;
+    return nullptr;
+  }
 };
 
 // Runs tasks on so many threads (0: default_threads()) of this process. Results that wait for one

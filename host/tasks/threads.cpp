@@ -57,7 +57,7 @@ class ThreadRun {
     if (!worker) {
       DTR_ASSIGN(worker, job_.open());
     }
-    return worker->run(task);
+    return worker->run(task, {});
   }
 
   std::optional<size_t> next() {

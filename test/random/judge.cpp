@@ -203,23 +203,17 @@ Failure judge(Module module, uint64_t seed, bool in_float, const TargetDescripti
   const uint64_t all = settings.target->memory.sram_bytes;
   // Without a budget, the smallest, and half and a quarter of the SRAM where that is enough.
   std::vector<uint64_t> bytes;
-  const Result<void> compiled =
-      compile_within_budgets(std::move(module), settings,
-                             [&](const Compilation* made) -> Result<std::optional<SramBudget>> {
-                               if (made != nullptr) {
-                                 programs.add(*made);
-                                 bytes.push_back(sram_use(*made).total_bytes);
-                               }
-                               if (programs.failure().failed() || bytes.size() == 4)
-                                 return std::nullopt;
-                               if (bytes.empty()) return SramBudget{.bytes = all};
-                               if (bytes.size() == 1)
-                                 return SramBudget{.bytes = all, .optimize = Optimize::kSize};
-                               const uint64_t part = bytes[0] / (bytes.size() == 2 ? 2 : 4);
-                               return SramBudget{.bytes = std::max(bytes[1], part)};
-                             });
-  if (!compiled && in_float && may_refuse(compiled.error().id)) return {.refused = true};
-  if (!compiled) return failure_of("compile", compiled.error());
+  const auto compiler = make_budget_compiler(std::move(module), settings);
+  while (bytes.size() < 4 && !programs.failure().failed()) {
+    SramBudget budget{.bytes = all};
+    if (bytes.size() == 1) budget.optimize = Optimize::kSize;
+    if (bytes.size() >= 2) budget.bytes = std::max(bytes[1], bytes[0] / (2 * (bytes.size() - 1)));
+    const Result<const Compilation*> made = compiler->compile(budget);
+    if (!made && in_float && may_refuse(made.error().id)) return {.refused = true};
+    if (!made) return failure_of("compile", made.error());
+    programs.add(**made);
+    bytes.push_back(sram_use(**made).total_bytes);
+  }
   return programs.failure();
 }
 

@@ -27,7 +27,9 @@ using Bytes = std::vector<std::byte>;
 class FunctionWorker final : public TaskWorker {
  public:
   explicit FunctionWorker(std::function<Result<Bytes>(size_t)> run) : run_(std::move(run)) {}
-  Result<Bytes> run(size_t task) override { return run_(task); }
+  Result<Bytes> run(size_t task, std::span<const std::byte> /*input*/) override {
+    return run_(task);
+  }
 
  private:
   std::function<Result<Bytes>(size_t)> run_;
@@ -210,6 +212,154 @@ TEST(ProcessTasks, EndSoonWhenTheWorkIsCancelled) {
   EXPECT_THROW((void)make_process_executor(2)->run(job_of(10'000, run), squares.function(), {}),
                Cancelled);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+}
+
+// ---- pools
+
+// Reverses its input; the worker's number of tasks so far comes before it. An input of one byte is
+// an order: 1 kills the worker for the first time, 2 fails, 3 takes long.
+class ReversingWorker final : public TaskWorker {
+ public:
+  explicit ReversingWorker(std::string path) : path_(std::move(path)) {}
+  Result<Bytes> run(size_t /*task*/, std::span<const std::byte> input) override {
+    ++count_;
+    if (input.size() == 1) {
+      if (input[0] == std::byte{1} && is_first(path_)) ::kill(::getpid(), SIGKILL);
+      if (input[0] == std::byte{2}) return fail(DiagnosticId::kRunFailed, "asked to fail");
+      if (input[0] == std::byte{3}) std::this_thread::sleep_for(300ms);
+    }
+    Packer packer;
+    packer.add(count_);
+    packer.add_bytes(Bytes(input.rbegin(), input.rend()));
+    return packer.take();
+  }
+
+ private:
+  std::string path_;
+  uint64_t count_ = 0;
+};
+
+class PoolTest : public testing::Test {
+ protected:
+  PoolTest()
+      : folder_(*TemporaryFolder::create()),
+        job_{.open = [this]() -> Result<std::unique_ptr<TaskWorker>> {
+               return std::make_unique<ReversingWorker>(folder_.path() + "/killed");
+             },
+             .noun = "programs"} {}
+  static std::vector<Bytes> inputs(size_t count, unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<Bytes> made(count);
+    for (size_t i = 0; i < count; ++i) {
+      made[i].resize(i % 5 == 0 ? 0 : 2 + random() % (i % 7 == 0 ? 200'000 : 300));
+      for (std::byte& byte : made[i]) byte = static_cast<std::byte>(random());
+    }
+    return made;
+  }
+  // Returns the tasks that the busiest worker has run.
+  static uint64_t expect_reversed(const std::vector<Bytes>& results,
+                                  const std::vector<Bytes>& inputs) {
+    EXPECT_EQ(results.size(), inputs.size());
+    uint64_t most = 0;
+    for (size_t i = 0; i < std::min(results.size(), inputs.size()); ++i) {
+      uint64_t count = 0;
+      std::span<const std::byte> rest;
+      Unpacker unpacker(results[i]);
+      EXPECT_TRUE(unpacker.take(count) && unpacker.take_bytes(inputs[i].size(), rest));
+      EXPECT_TRUE(std::ranges::equal(rest, Bytes(inputs[i].rbegin(), inputs[i].rend()))) << i;
+      most = std::max(most, count);
+    }
+    return most;
+  }
+  TemporaryFolder folder_;
+  TaskJob job_;
+};
+
+TEST_F(PoolTest, ThreadsHaveNone) {
+  const auto pool = make_thread_executor(3)->start(job_);
+  ASSERT_TRUE(pool);
+  EXPECT_EQ(*pool, nullptr);
+}
+
+TEST_F(PoolTest, KeepsItsWorkersFromBatchToBatch) {
+  for (const unsigned processes : kProcesses) {
+    const auto pool = make_process_executor(processes)->start(job_);
+    ASSERT_TRUE(pool);
+    EXPECT_EQ((*pool)->size(), processes);
+    uint64_t most = 0;
+    for (unsigned batch = 0; batch < 20; ++batch) {
+      const std::vector<Bytes> given = inputs(batch, batch);
+      const auto results = (*pool)->run(given);
+      ASSERT_TRUE(results) << to_text(results.error());
+      most = std::max(most, expect_reversed(*results, given));
+    }
+    EXPECT_GE(most, 190 / processes);  // of 190 tasks
+  }
+}
+
+TEST_F(PoolTest, GivesTheTaskOfAWorkerThatDiesToAnother) {
+  const auto pool = make_process_executor(2)->start(job_);
+  ASSERT_TRUE(pool);
+  std::vector<Bytes> given = inputs(30, 1);
+  given[11] = {std::byte{1}};
+  for (int batch = 0; batch < 2; ++batch) {
+    const auto results = (*pool)->run(given);
+    ASSERT_TRUE(results) << to_text(results.error());
+    expect_reversed(*results, given);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/killed"));
+}
+
+// What workers still have of a batch that ended early does not come into the next one.
+TEST_F(PoolTest, GoesOnAfterABatchThatFailed) {
+  const auto pool = make_process_executor(3)->start(job_);
+  ASSERT_TRUE(pool);
+  for (unsigned batch = 0; batch < 5; ++batch) {
+    std::vector<Bytes> given = inputs(60, batch);
+    given[1] = {std::byte{3}};
+    given[4] = {std::byte{2}};
+    given[8] = {std::byte{3}};
+    const auto failed = (*pool)->run(given);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().reason, "asked to fail");
+    given = inputs(10, batch + 100);
+    const auto results = (*pool)->run(given);
+    ASSERT_TRUE(results) << to_text(results.error());
+    expect_reversed(*results, given);
+  }
+}
+
+TEST_F(PoolTest, GoesOnAfterABatchThatWasCancelled) {
+  const auto pool = make_process_executor(2)->start(job_);
+  ASSERT_TRUE(pool);
+  {
+    Cancellation cancellation;
+    const CancellationScope scope(&cancellation);
+    std::jthread user([&] {
+      std::this_thread::sleep_for(100ms);
+      cancellation.cancel();
+    });
+    const std::vector<Bytes> slow(20, Bytes{std::byte{3}});
+    EXPECT_THROW((void)(*pool)->run(slow), Cancelled);
+  }
+  const std::vector<Bytes> given = inputs(25, 9);
+  const auto results = (*pool)->run(given);
+  ASSERT_TRUE(results) << to_text(results.error());
+  expect_reversed(*results, given);
+}
+
+TEST_F(PoolTest, TellsWhyItsWorkersCannotBeOpened) {
+  for (const bool at_once : {false, true}) {
+    job_.opens_at_once = at_once;
+    job_.open = []() -> Result<std::unique_ptr<TaskWorker>> {
+      return fail(DiagnosticId::kFileNotFound, "no model");
+    };
+    const auto pool = make_process_executor(2)->start(job_);
+    ASSERT_TRUE(pool);
+    const auto results = (*pool)->run(inputs(3, 1));
+    ASSERT_FALSE(results);
+    EXPECT_EQ(results.error().reason, "no model");
+  }
 }
 
 TEST(Schedule, GivesSmallerRangesTowardsTheEnd) {

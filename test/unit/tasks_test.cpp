@@ -21,7 +21,9 @@ using Bytes = std::vector<std::byte>;
 class FunctionWorker final : public TaskWorker {
  public:
   explicit FunctionWorker(std::function<Result<Bytes>(size_t)> run) : run_(std::move(run)) {}
-  Result<Bytes> run(size_t task) override { return run_(task); }
+  Result<Bytes> run(size_t task, std::span<const std::byte> /*input*/) override {
+    return run_(task);
+  }
 
  private:
   std::function<Result<Bytes>(size_t)> run_;
