@@ -77,8 +77,8 @@ def program(name, folder):
     return path, long, one
 
 
-def measure():
-    models, runs, folder = {}, [], Path(tempfile.mkdtemp())
+def measure(folder):
+    models, runs = {}, []
     for name in ("digits", "kws_dscnn"):
         path, long, one = program(name, folder)
         told = folder / "out.json"
@@ -237,7 +237,8 @@ def main():
         Path(sys.argv[2]).write_text(json.dumps(cost(sys.argv[3:])))
         return
     if not sys.argv[1:]:
-        JSON.write_text(json.dumps(measure(), indent=1) + "\n")
+        with tempfile.TemporaryDirectory() as folder:
+            JSON.write_text(json.dumps(measure(Path(folder)), indent=1) + "\n")
     write(json.loads(JSON.read_text()), "--check" in sys.argv)
 
 

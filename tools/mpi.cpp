@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,7 +42,7 @@ constexpr auto kLook = 1ms;                     // for messages of other ranks
 constexpr auto kCollect = 100ms;                // results travel together
 constexpr auto kAlive = 500ms;                  // a rank without results says that it is there
 constexpr auto kLost = 10s;                     // a rank that says nothing is given up
-constexpr auto kShow = 2s;                      // between two states of the progress
+constexpr auto kAbandoned = 30s;                // a rank without a coordinator ends
 constexpr auto kLeave = 10s;                    // for the end of all ranks
 constexpr int kToRank = 1, kToCoordinator = 2;  // tags
 
@@ -53,7 +55,7 @@ struct Report {
 };
 // The coordinator's message to a rank, also in a stream. The inputs of the tasks follow.
 struct Order {
-  enum class Kind : uint32_t { kRange = 1, kEnd } kind;
+  enum class Kind : uint32_t { kRange = 1, kEnd, kThere } kind;
   uint32_t worker = 0;
   TaskRange range = {};
   uint64_t size = 0;
@@ -73,6 +75,7 @@ struct State {
   bool all_left = true;  // no rank was lost: MPI can be ended in order
   int printed = -1;      // where a rank that does not coordinate prints to
   std::deque<std::pair<MPI_Request, Bytes>> sent;
+  std::mutex mutex;  // of MPI: one thread at a time
 };
 State& state() {
   static State instance;
@@ -83,7 +86,8 @@ void start_mpi() {
   State& self = state();
   if (self.started) return;
   self.started = true;
-  MPI_Init(nullptr, nullptr);
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -96,6 +100,7 @@ void start_mpi() {
 
 // Sends one message without waiting: the receiver may be dead.
 void post_message(int rank, int tag, std::span<const std::byte> bytes) {
+  const std::scoped_lock lock(state().mutex);
   std::deque<std::pair<MPI_Request, Bytes>>& sent = state().sent;
   sent.emplace_back(MPI_REQUEST_NULL, Bytes(bytes.begin(), bytes.end()));
   const Bytes& kept = sent.back().second;
@@ -118,6 +123,7 @@ void post_value(int rank, int tag, const T& value) {
 
 // The next message with a tag, if one is there: (rank, bytes).
 std::optional<std::pair<int, Bytes>> receive(int tag) {
+  const std::scoped_lock lock(state().mutex);
   int there = 0;
   MPI_Status status;
   if (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &status) != MPI_SUCCESS || there == 0)
@@ -171,22 +177,29 @@ class Outbox {
 // The orders of the coordinator, from its messages.
 class Orders {
  public:
-  // The next one, with the inputs; none, if it has not arrived yet.
+  // The next one, with the inputs; none, if it has not arrived yet. If the coordinator has been
+  // silent for long it was killed, and this process ends.
   std::optional<std::pair<Order, Bytes>> next() {
-    while (const auto message = receive(kToRank))
+    while (const auto message = receive(kToRank)) {
+      heard_ = Clock::now();
       stream_.insert(stream_.end(), message->second.begin(), message->second.end());
-    Unpacker rest(stream_);
-    Order order{.kind = Order::Kind::kEnd};
-    std::span<const std::byte> inputs;
-    if (!rest.take(order) || !rest.take_bytes(order.size, inputs)) return std::nullopt;
-    std::pair<Order, Bytes> found{order, Bytes(inputs.begin(), inputs.end())};
-    stream_.erase(stream_.begin(), stream_.begin() + static_cast<std::ptrdiff_t>(
-                                                         sizeof order + found.second.size()));
-    return found;
+    }
+    if (Clock::now() - heard_ > kAbandoned) ::_exit(1);
+    for (;;) {
+      Unpacker rest(stream_);
+      Order order{.kind = Order::Kind::kEnd};
+      std::span<const std::byte> inputs;
+      if (!rest.take(order) || !rest.take_bytes(order.size, inputs)) return std::nullopt;
+      std::pair<Order, Bytes> found{order, Bytes(inputs.begin(), inputs.end())};
+      const size_t used = sizeof order + inputs.size();
+      stream_.erase(stream_.begin(), stream_.begin() + static_cast<std::ptrdiff_t>(used));
+      if (order.kind != Order::Kind::kThere) return found;
+    }
   }
 
  private:
   Bytes stream_;
+  Clock::time_point heard_ = Clock::now();
 };
 
 // Passes orders to the workers and their reports to the coordinator, to the end of the job.
@@ -380,6 +393,7 @@ class MpiPool final : public TaskPool {
  public:
   explicit MpiPool(const TaskJob& job) : job_(job) {}
   ~MpiPool() override {
+    beat_ = {};
     if (group_) state().all_left = group_->end();
   }
   MpiPool(const MpiPool&) = delete;
@@ -392,6 +406,15 @@ class MpiPool final : public TaskPool {
     if (state().rank != 0) relay(*own_);
     group_.emplace(*own_, job_.noun);
     coordinator_.emplace(*group_);
+    // Also while this process compiles.
+    beat_ = std::jthread([](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::condition_variable_any wake;
+      std::unique_lock lock(mutex);
+      while (!wake.wait_for(lock, stop, kAlive, [&] { return stop.stop_requested(); }))
+        for (int rank = 1; rank < state().ranks; ++rank)
+          post_value(rank, kToRank, Order{.kind = Order::Kind::kThere});
+    });
     return {};
   }
   size_t size() const override { return group_->expected(); }
@@ -408,6 +431,7 @@ class MpiPool final : public TaskPool {
   std::unique_ptr<ProcessGroup> own_;
   std::optional<MpiGroup> group_;
   std::optional<Coordinator> coordinator_;
+  std::jthread beat_;  // tells the ranks that there is a coordinator
 };
 
 class MpiExecutor final : public TaskExecutor {

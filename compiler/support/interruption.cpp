@@ -69,6 +69,7 @@ void clean_up_on_signals() {
 #ifdef __EMSCRIPTEN__
   return;  // no signals, and no thread that could wait for them
 #else
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that becomes too large is an error of that write
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {

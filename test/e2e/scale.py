@@ -7,6 +7,7 @@ thread's, whatever is killed meanwhile (docs/scale.md). Standard library only; t
 """
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -201,6 +202,32 @@ def check_resume(deuteron, program, data, long, folder, wanted_long):
     run(deuteron, *command(program, data), "--resume", code=2)
 
 
+def check_full(deuteron, program, long, folder, wanted_long):
+    """A disk that becomes full: the results that the checkpoint holds are not lost."""
+    json, checkpoint = folder / "out.json", folder / "full"
+    words = [deuteron, *command(program, long), "--checkpoint", checkpoint]
+
+    def refused(what, *options):
+        done = subprocess.run(
+            [str(word) for word in [*words, *options]],
+            text=True,
+            capture_output=True,
+            timeout=120,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+        )
+        if done.returncode != 1 or "--resume goes on with the results that" not in done.stderr:
+            failures.append(f"{what}: exit code {done.returncode}\n{done.stderr}")
+        if "error[file-not-writable]" not in done.stderr or checkpoint.stat().st_size != 40_000:
+            failures.append(f"{what}: {done.stderr}")
+
+    refused("full")
+    refused("still full", "--resume", "--processes", 2)
+    seen = evaluated("room again", [deuteron], [*words[1:], "--resume"], json)
+    same("room again", seen[:2], wanted_long)
+    if "the checkpoint holds 624 of" not in seen[2]:  # (40,000 - 32) / 64
+        failures.append(f"room again: {seen[2]}")
+
+
 def check_mpi(deuteron, mpi, program, data, long, folder, wanted, wanted_long):
     json = folder / "out.json"
     for ranks in (1, 2, 3, 8):
@@ -251,20 +278,22 @@ def check_mpi(deuteron, mpi, program, data, long, folder, wanted, wanted_long):
         failures.append(f"killed workers of ranks: exit code {code}, {killed} killed\n{said}")
     same("killed workers of ranks", json.read_text() if json.exists() else said, wanted_long[0])
 
-    def other_rank(processes):
-        # All but rank 0, which the environment tells.
-        def rank(process):
-            try:
-                entries = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-            except (FileNotFoundError, ProcessLookupError):
-                return 0
-            return next(
-                (int(e.split(b"=")[1]) for e in entries if e.startswith(b"OMPI_COMM_WORLD_RANK=")),
-                0,
-            )
+    def rank(process):
+        try:
+            entries = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return next(
+            (int(e.split(b"=")[1]) for e in entries if e.startswith(b"OMPI_COMM_WORLD_RANK=")),
+            0,
+        )
 
+    def other_rank(processes):
         others = [p for p in ranks_of(processes) if rank(p) > 0]
         return generator.sample(others, 1) if others else []
+
+    def first_rank(processes):
+        return [p for p in ranks_of(processes) if rank(p) == 0]
 
     # Once there are results: MPI itself does not start without one of its ranks.
     checkpoint = folder / "mpi_checkpoint"
@@ -279,17 +308,28 @@ def check_mpi(deuteron, mpi, program, data, long, folder, wanted, wanted_long):
         failures.append(f"a killed rank: exit code {code}, {killed} killed\n{said}")
     same("a killed rank", json.read_text() if json.exists() else said, wanted_long[0])
 
-    # Without recovery mpirun ends the job: the checkpoint keeps what there is.
-    checkpoint.unlink(missing_ok=True)
-    words = ["mpirun", "-np", 3, mpi, *command(program, long)]
-    words += ["--checkpoint", checkpoint, "--json", json]
-    json.unlink(missing_ok=True)
-    kill_while("a job that ends", words, OVER, 1, other_rank, runs)
-    if checkpoint.exists():
-        seen = evaluated("resumed job", words[:4], [*words[4:-2], "--resume"], json, OVER)
-        same("resumed job", seen[:2], wanted_long)
-    else:
-        failures.append("a job that ends: there is no checkpoint")
+    # Without recovery mpirun ends the job; without its first rank the others end it: the checkpoint
+    # keeps what there is.
+    for what, option, choose in (
+        ("a job that ends", [], other_rank),
+        ("a job without its first rank", [], first_rank),
+        ("ranks without the first one", ["--enable-recovery"], first_rank),
+    ):
+        checkpoint.unlink(missing_ok=True)
+        json.unlink(missing_ok=True)
+        start = ["mpirun", *option, "-np", 3, mpi]
+        words = [*command(program, long), "--checkpoint", checkpoint]
+        code, said, killed = kill_while(
+            what, [*start, *words, "--json", json], OVER, 1, choose, runs
+        )
+        # With recovery mpirun says 0 whatever its ranks say.
+        if (code == 0 and not option) or killed != 1 or json.exists():
+            failures.append(f"{what}: exit code {code}, {killed} killed\n{said}")
+        if checkpoint.exists():
+            seen = evaluated(f"{what}, resumed", start, [*words, "--resume"], json, OVER)
+            same(f"{what}, resumed", seen[:2], wanted_long)
+        else:
+            failures.append(f"{what}: there is no checkpoint")
 
 
 def main():
@@ -305,6 +345,7 @@ def main():
         wanted_long = evaluated("one thread", [deuteron], [*command(program, long), *one], json)[:2]
         check_processes(deuteron, program, data, long, folder, wanted, wanted_long)
         check_resume(deuteron, program, data, long, folder, wanted_long)
+        check_full(deuteron, program, long, folder, wanted_long)
         if mpi.exists() and shutil.which("mpirun"):
             check_mpi(deuteron, mpi, program, data, long, folder, wanted, wanted_long)
         else:
