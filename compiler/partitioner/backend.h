@@ -109,6 +109,11 @@ struct KernelCall {
   std::vector<Type> extra_outputs = {};  // out tensors beside the op's results, which no op reads
 };
 
+// Which results a plan may count on being placed over operands that they are computed from. With
+// those of single operators a plan has fewer bytes live at its fullest step, but its arena may have
+// more gaps: only placing both tells which needs less.
+enum class Overlaps : uint8_t { kOfChains, kOfSingleOperatorsToo };
+
 // A partition after scheduling, before addresses are known.
 class LoweredPartition {
  public:
@@ -133,7 +138,7 @@ class LoweredPartition {
   // operands and buffers (UINT64_MAX: as it was lowered), and sets the members above; leaves them
   // as they are on error. A delegate that has no choice does nothing. Errors: kMemoryExceeded, with
   // the operator that needs more; kWorkExceeded (neutron).
-  virtual Result<void> plan_within(const Module&, uint64_t) { return {}; }
+  virtual Result<void> plan_within(const Module&, uint64_t /*sram_bytes*/, Overlaps) { return {}; }
   // Frees what only the functions above need; they are not called any more.
   virtual void release() {}
   // Cycles of the partition as it is planned, to compare plans of one partition; 0: unknown.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "compiler/support/cancellation.h"
@@ -75,7 +76,7 @@ class BudgetSearch {
 
   Result<MemoryMap> run() {
     MemoryMap memory;
-    DTR_ASSIGN(const std::optional<PlannedCost> unlimited, plan(kUnlimited, &memory));
+    DTR_ASSIGN(const std::optional<PlannedCost> unlimited, plan(kUnlimited, kWays.back(), &memory));
     if (!unlimited) return tl::unexpected(*std::move(why_not_));
     const PlannedCost first = *unlimited;
     largest_ = first.sram_bytes;
@@ -87,8 +88,8 @@ class BudgetSearch {
 
     std::optional<uint64_t> fastest;  // cycles of the fastest plan that fits
     if (fits) {
+      best_ = Choice{.limit = kUnlimited, .cost = first};
       fastest = first.cycles;
-      keep({.limit = kUnlimited, .cost = first});
     } else {
       DTR_TRY(find_fastest(fastest));
     }
@@ -105,7 +106,8 @@ class BudgetSearch {
     // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
     if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small();
     MemoryMap planned;
-    DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(best_->limit, &planned));
+    DTR_ASSIGN(const std::optional<PlannedCost> cost,
+               plan(best_->limit, best_->overlaps, &planned));
     DTR_CHECK(cost && cost->sram_bytes == best_->cost.sram_bytes);
     return planned;
   }
@@ -113,9 +115,12 @@ class BudgetSearch {
  private:
   static constexpr int64_t kNoLimit = INT32_MAX;
   static constexpr uint64_t kUnlimited = UINT64_MAX;  // the plan that delegates came with
+  // The one with which most fits is the last.
+  static constexpr std::array kWays{Overlaps::kOfChains, Overlaps::kOfSingleOperatorsToo};
 
   struct Choice {
     uint64_t limit = 0;  // of the bytes that delegates use
+    Overlaps overlaps = kWays.back();
     PlannedCost cost;
   };
 
@@ -126,17 +131,19 @@ class BudgetSearch {
   }
 
   // Plans delegates within `limit` bytes. std::nullopt: some delegate does not fit.
-  Result<std::optional<PlannedCost>> plan(uint64_t limit, MemoryMap* kept = nullptr) {
+  Result<std::optional<PlannedCost>> plan(uint64_t limit, Overlaps overlaps,
+                                          MemoryMap* kept = nullptr) {
     check_cancelled();
     for (size_t call = 0; call < emitted_.partitions.size(); ++call) {
       if (emitted_.partitions[call] == nullptr) continue;
       const uint64_t room = limit == kUnlimited      ? limit
                             : limit > outside_[call] ? limit - outside_[call]
                                                      : 0;
-      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room); !planned) {
+      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room, overlaps);
+          !planned) {
         if (planned.error().id != DiagnosticId::kMemoryExceeded)
           return tl::unexpected(std::move(planned).error());
-        if (limit >= why_not_limit_) {
+        if (overlaps == kWays.back() && limit >= why_not_limit_) {
           why_not_ = std::move(planned).error();
           why_not_limit_ = limit;
         }
@@ -162,17 +169,23 @@ class BudgetSearch {
 
   // A plan whose buffers leave gaps in the arena exceeds its limit: lowers the limit by the excess.
   Result<void> find_fastest(std::optional<uint64_t>& fastest) {
-    uint64_t limit = budget_.bytes;
-    for (int i = 0; i < kMostTries && limit > 0; ++i) {
-      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
-      if (!cost) break;
-      keep({.limit = limit, .cost = *cost});
-      if (cost->sram_bytes <= budget_.bytes) {
-        fastest = cost->cycles;
-        break;
+    for (const Overlaps overlaps : kWays) {
+      uint64_t limit = budget_.bytes;
+      for (int i = 0; i < kMostTries && limit > 0; ++i) {
+        DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit, overlaps));
+        if (!cost) break;
+        const Choice choice{.limit = limit, .overlaps = overlaps, .cost = *cost};
+        if (cost->sram_bytes <= budget_.bytes) {
+          if (!fastest || cost->cycles < *fastest) {
+            fastest = cost->cycles;
+            best_ = choice;
+          }
+          break;
+        }
+        if (!fastest) keep(choice);
+        const uint64_t excess = cost->sram_bytes - budget_.bytes;
+        limit = limit > excess ? limit - excess : 0;
       }
-      const uint64_t excess = cost->sram_bytes - budget_.bytes;
-      limit = limit > excess ? limit - excess : 0;
     }
     return {};
   }
@@ -180,20 +193,25 @@ class BudgetSearch {
   // Tries the same limits whatever find_fastest found, so that a budget of the bytes of the program
   // of `--optimize size` finds that program too.
   Result<void> find_smallest(uint64_t most_cycles) {
+    for (const Overlaps overlaps : kWays) DTR_TRY(find_smallest(most_cycles, overlaps));
+    return {};
+  }
+  Result<void> find_smallest(uint64_t most_cycles, Overlaps overlaps) {
     std::optional<Choice> smallest;
-    const auto see = [&](const Choice& choice) {
+    const auto see = [&](uint64_t limit, const PlannedCost& cost) {
+      const Choice choice{.limit = limit, .overlaps = overlaps, .cost = cost};
       if (is_smaller(choice, smallest)) smallest = choice;
       keep(choice);
     };
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
     for (int i = 0; i < kMostSteps && high - low > std::max(kStep, high / kPart); ++i) {
       const uint64_t limit = low + (high - low) / 2;
-      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
+      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit, overlaps));
       if (!cost || cost->cycles > most_cycles) {
         low = limit;
         continue;
       }
-      see({.limit = limit, .cost = *cost});
+      see(limit, *cost);
       high = limit;
     }
     // Gaps of the arena do not shrink with the limit: a plan within more bytes may need fewer.
@@ -201,8 +219,8 @@ class BudgetSearch {
     const uint64_t top = smallest->cost.sram_bytes;
     for (uint64_t i = 1; i <= kNeighbours && high < top; ++i) {
       const uint64_t limit = high + (top - high) * i / (kNeighbours + 1);
-      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit));
-      if (cost && cost->cycles <= most_cycles) see({.limit = limit, .cost = *cost});
+      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit, overlaps));
+      if (cost && cost->cycles <= most_cycles) see(limit, *cost);
     }
     return {};
   }

@@ -201,13 +201,15 @@ Failure judge(Module module, uint64_t seed, bool in_float, const TargetDescripti
   };
   ProgramJudge programs(seed, in_float);
   const uint64_t all = settings.target->memory.sram_bytes;
-  // Without a budget, the smallest, and half and a quarter of the SRAM where that is enough.
+  // Without a budget, the smallest, half of the SRAM where that is enough, and one between.
   std::vector<uint64_t> bytes;
   const auto compiler = make_budget_compiler(std::move(module), settings);
   while (bytes.size() < 4 && !programs.failure().failed()) {
     SramBudget budget{.bytes = all};
     if (bytes.size() == 1) budget.optimize = Optimize::kSize;
-    if (bytes.size() >= 2) budget.bytes = std::max(bytes[1], bytes[0] / (2 * (bytes.size() - 1)));
+    if (bytes.size() == 2) budget.bytes = std::max(bytes[1], bytes[0] / 2);
+    if (bytes.size() == 3)
+      budget.bytes = bytes[1] + draw("budget", seed) % (bytes[0] - bytes[1] + 1);
     const Result<const Compilation*> made = compiler->compile(budget);
     if (!made && in_float && may_refuse(made.error().id)) return {.refused = true};
     if (!made) return failure_of("compile", made.error());

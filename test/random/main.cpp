@@ -34,9 +34,13 @@ struct Options {
 // Every third graph works on floats too.
 bool in_float(uint64_t seed) { return seed % 3 == 0; }
 
+Family family(uint64_t seed) {
+  return seed % 5 == 1 ? Family::kOneDimension : seed % 5 == 3 ? Family::kTokens : Family::kAny;
+}
+
 Module make(const TargetDescription& target, uint64_t seed) {
   static const std::unique_ptr<DelegateBackend> npu = make_neutron_backend(target.npu);
-  RandomOptions options{.floats = in_float(seed)};
+  RandomOptions options{.floats = in_float(seed), .family = family(seed)};
   if (!in_float(seed))
     options.accept = [](const Module& module, OpId op) {
       return !npu->refuse(module.forward(), op);

@@ -246,21 +246,47 @@ void RandomGraph::add_op(const OpDef& def) {
   }
 }
 
-Module RandomGraph::make(int ops) {
-  // Convolutions and linear layers are what most kernels, and most ways of fusing, are for.
-  std::vector<const OpDef*> kinds(all_ops().begin(), all_ops().end());
-  for (size_t i = kinds.size() / 8 + 1; i > 0; --i) {
-    kinds.push_back(&ops::kConvolution);
-    kinds.push_back(&ops::kLinear);
+Shape RandomGraph::input_shape() {
+  if (options_.family == Family::kOneDimension) {
+    Shape shape{1, dice_.extent(), 16 + dice_.below(120)};
+    if (dice_.coin()) shape.insert(shape.begin() + 2, 1);
+    return shape;
   }
+  if (options_.family == Family::kTokens) return {1, 8 + dice_.below(40), 4 + dice_.below(28)};
+  constexpr int64_t kRanks[] = {4, 4, 4, 4, 4, 3, 3, 2, 1, 5};
+  Shape shape(static_cast<size_t>(kRanks[dice_.below(10)]));
+  for (int64_t& extent : shape) extent = dice_.extent();
+  if (shape.size() > 3) shape[0] = 1 + dice_.below(2);
+  return shape;
+}
+
+// All operators, those that the family is made of more often.
+std::vector<const OpDef*> RandomGraph::kinds() const {
+  std::vector<const OpDef*> kinds(all_ops().begin(), all_ops().end());
+  const auto add = [&, each = kinds.size()](std::initializer_list<std::string_view> names,
+                                            size_t share) {
+    for (const std::string_view name : names)
+      kinds.insert(kinds.end(), each / share + 1, find_op(name));
+  };
+  // Convolutions and linear layers are what most kernels, and most ways of fusing, are for.
+  add({"aten.convolution", "aten.linear"}, 8);
+  if (options_.family == Family::kOneDimension)
+    add({"aten.convolution", "aten.avg_pool2d", "aten.max_pool2d", "aten.tanh", "aten.add.Tensor",
+         "aten.cat"},
+        2);
+  if (options_.family == Family::kTokens)
+    add({"aten.linear", "aten.layer_norm", "aten.matmul", "aten.softmax", "aten.permute",
+         "aten.gelu", "aten.add.Tensor"},
+        2);
+  return kinds;
+}
+
+Module RandomGraph::make(int ops) {
+  const std::vector<const OpDef*> kinds = this->kinds();
   const auto layout = [&] { return dice_.coin() ? Layout::kContiguous : Layout::kChannelsLast; };
   for (int64_t inputs = 1 + dice_.below(3); inputs > 0; --inputs) {
-    constexpr int64_t kRanks[] = {4, 4, 4, 4, 4, 3, 3, 2, 1, 5};
-    Type input{.dtype = DType::kInt8,
-               .shape = Shape(static_cast<size_t>(kRanks[dice_.below(10)])),
-               .quantization = any_quantization()};
-    for (int64_t& extent : input.shape) extent = dice_.extent();
-    if (input.shape.size() > 3) input.shape[0] = 1 + dice_.below(2);
+    Type input{.dtype = DType::kInt8, .shape = {}, .quantization = any_quantization()};
+    input.shape = input_shape();
     while (input.elements() > kMaxElements / 2)
       input.shape[static_cast<size_t>(dice_.below(static_cast<int64_t>(input.rank())))] = 1;
     if (input.rank() >= 3) input.layout = layout();

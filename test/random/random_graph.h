@@ -17,12 +17,17 @@
 
 namespace dtr::test {
 
+// What most operators of a graph are. kOneDimension: convolutions and pools over a sequence or an
+// image of one row. kTokens: what transformers and mixers have, on vectors.
+enum class Family : uint8_t { kAny, kOneDimension, kTokens };
+
 struct RandomOptions {
   // Whether a new op may stay in the graph; one that may not is taken out again.
   std::function<bool(const Module&, OpId)> accept = {};
   // Some operators work on floats, between dequantize and quantize. All scales are powers of two,
   // so that sums of floats are exact and do not depend on their order.
   bool floats = false;
+  Family family = Family::kAny;
 };
 
 // Inputs of int64 hold 0, 1 and 2.
@@ -85,6 +90,8 @@ class RandomGraph {
   Quantization any_quantization(double scale = 0);
 
  private:
+  Shape input_shape();
+  std::vector<const OpDef*> kinds() const;
   void add_op(const OpDef& def);
   bool insert(Draft draft);
   std::optional<ValueId> append(OpSpec spec);

@@ -1,101 +1,13 @@
-// Partitions within a limit of SRAM: rows that calls read, chains of stripes, blocks of constants,
-// against cases computed by hand, and equality with the plan without a limit.
+// Partitions within a limit of SRAM: chains of stripes, blocks of constants, against cases computed
+// by hand, and equality with the plan without a limit.
 #include <fmt/format.h>
 
 #include "compiler/backends/neutron/memory/trails.h"
-#include "compiler/backends/neutron/schedule/row_access.h"
 #include "compiler/backends/neutron/schedule/stripes.h"
 #include "test/unit/neutron_fixture.h"
 
 namespace dtr::test {
 namespace {
-
-using neutron::RowRange;
-
-// ---- rows
-
-neutron::Call convolution_call(uint32_t input, uint32_t output, npu::Window window) {
-  npu::Conv2d conv{};
-  conv.window = npu::dense(window);
-  conv.input = {input, 0};
-  conv.output = {output, 0};
-  conv.weights = conv.parameters = {neutron::kOwnConstants, 0};
-  return {.kernel = conv, .constants = {}};
-}
-
-npu::Window window(uint32_t height, uint32_t kernel, uint32_t stride, uint32_t pad) {
-  const uint32_t out = (height + 2 * pad - kernel) / stride + 1;
-  return {.batch = 1,
-          .in_height = height,
-          .in_width = 5,
-          .in_channels = 3,
-          .out_height = out,
-          .out_width = 5,
-          .out_channels = 8,
-          .kernel_height = kernel,
-          .kernel_width = 1,
-          .stride_height = stride,
-          .stride_width = 1,
-          .dilation_height = 1,
-          .dilation_width = 1,
-          .pad_top = static_cast<int32_t>(pad),
-          .pad_left = 0};
-}
-
-TEST(NeutronRows, OfAConvolution) {
-  const neutron::Call call = convolution_call(0, 1, window(9, 3, 2, 1));
-  neutron::Pitches pitches(2, 0);
-  neutron::find_pitches(std::span(&call, 1), pitches);
-  EXPECT_EQ(pitches, (neutron::Pitches{15, 40}));
-  const auto access = neutron::row_access(call.kernel, pitches);
-  ASSERT_TRUE(access);
-  EXPECT_EQ(access->rows, 5u);
-  // Row r reads rows 2r − 1 to 2r + 1.
-  EXPECT_EQ(access->read_for({0, 1}, 9), (RowRange{0, 2}));
-  EXPECT_EQ(access->read_for({1, 3}, 9), (RowRange{1, 6}));
-  EXPECT_EQ(access->read_for({4, 5}, 9), (RowRange{7, 9}));
-  const auto part = std::get<npu::Conv2d>(neutron::rows_of(call.kernel, *access, {0, 2}));
-  EXPECT_EQ(part.window.pad_top, 1);
-  EXPECT_EQ(part.window.in_height, 4u);
-  EXPECT_EQ(part.window.out_height, 2u);
-  const auto last = std::get<npu::Conv2d>(neutron::rows_of(call.kernel, *access, {3, 5}));
-  EXPECT_EQ(last.window.pad_top, 0);
-  EXPECT_EQ(last.window.in_height, 4u);
-  EXPECT_EQ(last.input.offset, 5 * 15u);
-  EXPECT_EQ(last.output.offset, 3 * 40u);
-}
-
-TEST(NeutronRows, OfATableTakeThePitchOfTheWindowBehindIt) {
-  npu::Lookup table = npu::dense_lookup(9 * 15);
-  table.input = {0, 0};
-  table.output = {1, 0};
-  table.table = {neutron::kOwnConstants, 0};
-  const neutron::Call calls[] = {{.kernel = table, .constants = {}},
-                                 convolution_call(1, 2, window(9, 3, 1, 1))};
-  neutron::Pitches pitches(3, 0);
-  neutron::find_pitches(calls, pitches);
-  EXPECT_EQ(pitches, (neutron::Pitches{15, 15, 40}));
-  const auto access = neutron::row_access(calls[0].kernel, pitches);
-  ASSERT_TRUE(access);
-  EXPECT_EQ(access->rows, 9u);
-  const auto part = std::get<npu::Lookup>(neutron::rows_of(calls[0].kernel, *access, {2, 5}));
-  EXPECT_EQ(part.extent[5], 45u);
-  EXPECT_EQ(part.input.offset, 30u);
-  // Alone it has no rows.
-  EXPECT_FALSE(neutron::row_access(calls[0].kernel, neutron::Pitches(3, 0)));
-}
-
-TEST(NeutronRows, OfBatchesAndSumsThereAreNone) {
-  neutron::Call call = convolution_call(0, 1, window(9, 3, 1, 1));
-  neutron::Pitches pitches{15, 40};
-  EXPECT_TRUE(neutron::row_access(call.kernel, pitches));
-  auto& conv = std::get<npu::Conv2d>(call.kernel);
-  conv.epilogue.flags = npu::kToSums;
-  EXPECT_FALSE(neutron::row_access(call.kernel, pitches));
-  conv.epilogue.flags = 0;
-  conv.window.batch = 2;
-  EXPECT_FALSE(neutron::row_access(call.kernel, pitches));
-}
 
 // ---- chains
 
@@ -195,7 +107,7 @@ TEST(NeutronChains, HaveTheFewestStripesThatFit) {
   const auto stripes = [&](uint64_t limit) {
     Result<Compiled> compiled = compile(module, test::machine(), options);
     EXPECT_TRUE(compiled);
-    EXPECT_TRUE(compiled->partition->plan_within(module, limit)) << limit;
+    EXPECT_TRUE(compiled->partition->plan_within(module, limit, Overlaps::kOfChains)) << limit;
     EXPECT_LE(peak_of(*compiled->partition), limit);
     return compiled->details().calls().size() / 2;
   };
@@ -210,7 +122,8 @@ TEST(NeutronChains, HaveTheFewestStripesThatFit) {
   EXPECT_EQ(stripes(kBoth + 3 * 512), 16u);
   Result<Compiled> compiled = compile(module, test::machine(), options);
   ASSERT_TRUE(compiled);
-  const Result<void> impossible = compiled->partition->plan_within(module, kBoth + 3 * 512 - 1);
+  const Result<void> impossible =
+      compiled->partition->plan_within(module, kBoth + 3 * 512 - 1, Overlaps::kOfChains);
   ASSERT_FALSE(impossible);
   EXPECT_EQ(info(impossible.error().id).name, "memory-exceeded");
   EXPECT_EQ(compiled->details().calls().size(), 2u);  // as it was
@@ -218,12 +131,14 @@ TEST(NeutronChains, HaveTheFewestStripesThatFit) {
 
 // The same outputs as the reference, in no more bytes than the limit, in the cycles of the plan.
 void expect_equal_within(Module& module, Compiled& compiled, uint64_t limit,
-                         const NeutronOptions& options) {
-  const Result<void> planned = compiled.partition->plan_within(module, limit);
+                         const NeutronOptions& options, Overlaps overlaps) {
+  const Result<void> planned = compiled.partition->plan_within(module, limit, overlaps);
   ASSERT_TRUE(planned) << to_text(planned.error());
   EXPECT_LE(peak_of(*compiled.partition), limit);
   place_together(compiled);
-  EXPECT_LE(compiled.scratch_bytes, limit + limit / 5);  // gaps
+  if (overlaps == Overlaps::kOfChains) {
+    EXPECT_LE(compiled.scratch_bytes, limit + limit / 5);  // gaps
+  }
   Result<std::vector<std::byte>> payload =
       compiled.partition->encode(compiled.offsets, compiled.scratch_bytes);
   ASSERT_TRUE(payload);
@@ -242,29 +157,113 @@ void expect_equal_within(Module& module, Compiled& compiled, uint64_t limit,
       << options.constants_in_sram;
 }
 
+// Plans and runs the network at limits from its whole size downwards; expects at least so many of
+// them to be kept, and in so many of these stripes.
+void expect_equal_at_every_limit(const std::string& text, NeutronOptions options, size_t least_kept,
+                                 size_t least_striped) {
+  SCOPED_TRACE(text);
+  Module module = parse(text);
+  Result<Compiled> compiled = compile(module, test::machine(), options);
+  ASSERT_TRUE(compiled);
+  const uint64_t whole = peak_of(*compiled->partition);
+  const size_t calls = compiled->details().calls().size();
+  size_t kept = 0, striped = 0;
+  for (const Overlaps overlaps : {Overlaps::kOfChains, Overlaps::kOfSingleOperatorsToo})
+    for (uint64_t limit = whole; limit > whole / 16; limit -= whole / 16) {
+      if (!compiled->partition->plan_within(module, limit, overlaps)) break;
+      expect_equal_within(module, *compiled, limit, options, overlaps);
+      ++kept;
+      striped += compiled->details().calls().size() > calls ? 1 : 0;
+    }
+  EXPECT_GE(kept, least_kept);
+  EXPECT_GE(striped, least_striped);
+  // Back to where it began.
+  ASSERT_TRUE(compiled->partition->plan_within(module, UINT64_MAX, Overlaps::kOfChains));
+  EXPECT_EQ(peak_of(*compiled->partition), whole);
+  EXPECT_EQ(compiled->details().calls().size(), calls);
+}
+
 TEST(NeutronChains, EqualTheReferenceAtEveryLimit) {
   for (const std::string& text : {two_convolutions(), residual(), dense_block(), up_and_down()})
-    for (const bool in_sram : {false, true}) {
-      Module module = parse(text);
-      const NeutronOptions options{.constants_in_sram = in_sram};
-      Result<Compiled> compiled = compile(module, test::machine(), options);
-      ASSERT_TRUE(compiled);
-      const uint64_t whole = peak_of(*compiled->partition);
-      size_t planned = 0, striped = 0;
-      const size_t calls = compiled->details().calls().size();
-      for (uint64_t limit = whole; limit > whole / 16; limit -= whole / 16) {
-        if (!compiled->partition->plan_within(module, limit)) break;
-        expect_equal_within(module, *compiled, limit, options);
-        ++planned;
-        striped += compiled->details().calls().size() > calls ? 1 : 0;
-      }
-      EXPECT_GE(planned, 5u);
-      EXPECT_GE(striped, 3u);
-      // Back to where it began.
-      ASSERT_TRUE(compiled->partition->plan_within(module, UINT64_MAX));
-      EXPECT_EQ(peak_of(*compiled->partition), whole);
-      EXPECT_EQ(compiled->details().calls().size(), calls);
-    }
+    for (const bool in_sram : {false, true})
+      expect_equal_at_every_limit(text, {.constants_in_sram = in_sram}, 10, 6);
+}
+
+// Columns are the rows of images that are one row high. The windows of the pools reach over both
+// borders; the convolution packs its weights by rows if it may.
+TEST(NeutronChains, OfOneDimensionEqualTheReference) {
+  const std::string text = R"(graph @forward(%x: i8[1,3,1,121] channels_last quant<0.05:3>) {
+    %w1: i8[16,3,1,5] quant<0.01> = constant seeded<1>
+    %a: i8[1,16,1,121] channels_last quant<0.1:-7> = aten.convolution(%x, %w1, _) {dilation = [1, 1], padding = [0, 2], stride = [1, 1], groups = 1, output_padding = [0, 0], transposed = false}
+    %p: i8[1,16,1,121] channels_last quant<0.1:-7> = aten.avg_pool2d(%a) {ceil_mode = false, count_include_pad = false, kernel_size = [1, 5], padding = [0, 2], stride = [1, 1]}
+    %w2: i8[24,16,3,3] quant<0.01> = constant seeded<2>
+    %b: i8[1,24,1,61] channels_last quant<0.3:5> = aten.convolution(%p, %w2, _) {dilation = [1, 2], padding = [1, 2], stride = [1, 2], groups = 1, output_padding = [0, 0], transposed = false}
+    %m: i8[1,24,1,31] channels_last quant<0.3:5> = aten.max_pool2d(%b) {ceil_mode = false, dilation = [1, 1], kernel_size = [1, 3], padding = [0, 1], stride = [1, 2]}
+    %w3: i8[24,1,1,3] quant<0.01> = constant seeded<3>
+    %c: i8[1,24,1,31] channels_last quant<0.02:5> = aten.convolution(%m, %w3, _) {dilation = [1, 1], padding = [0, 1], stride = [1, 1], groups = 24, output_padding = [0, 0], transposed = false}
+    return %c
+  })";
+  for (const bool row_packing : {false, true})
+    expect_equal_at_every_limit(text, {.row_packing = row_packing, .constants_in_sram = true}, 10,
+                                8);
+}
+
+// Pixels of an image as tokens, as a vision transformer has them; one row of them is one of the
+// image. Linear layers of many rows, normalization of each, a product of all with all.
+TEST(NeutronChains, OfTokensEqualTheReference) {
+  const std::string text = R"(graph @forward(%x: i8[1,30,16] quant<0.05:3>) {
+    %g: i32[16] quant<0.001:0> = constant seeded<1>
+    %n: i8[1,30,16] quant<0.02:5> = aten.layer_norm(%x, _, _) {eps = 0.001, normalized_shape = [16]}
+    %w1: i8[64,16] quant<0.01> = constant seeded<2>
+    %a: i8[1,30,64] quant<0.1:-7> = aten.linear(%n, %w1, _)
+    %t: i8[1,30,64] quant<0.1:-7> = aten.tanh(%a)
+    %w2: i8[16,64] quant<0.01> = constant seeded<3>
+    %b: i8[1,30,16] quant<0.1:4> = aten.linear(%t, %w2, _)
+    %s: i8[1,30,16] quant<0.2:1> = aten.add.Tensor(%b, %x) {alpha = 1.0}
+    %k: i8[1,16,30] quant<0.2:1> = aten.permute(%s) {dims = [0, 2, 1]}
+    %q: i8[1,30,30] quant<0.5:3> = aten.matmul(%s, %k)
+    %p: i8[1,30,30] quant<0.00390625:-128> = aten.softmax(%q) {dim = 2}
+    %o: i8[1,30,16] quant<0.1:2> = aten.matmul(%p, %s)
+    %w3: i8[8,16] quant<0.01> = constant seeded<4>
+    %y: i8[1,30,8] quant<0.1:4> = aten.linear(%o, %w3, _)
+    return %y
+  })";
+  expect_equal_at_every_limit(text, {.constants_in_sram = true}, 8, 4);
+}
+
+// Layers over tokens and over channels by turns.
+TEST(NeutronChains, OfAMixerEqualTheReference) {
+  const std::string text = R"(graph @forward(%x: i8[1,20,12] quant<0.05:3>) {
+    %r: i8[1,12,20] quant<0.05:3> = aten.permute(%x) {dims = [0, 2, 1]}
+    %w1: i8[64,20] quant<0.01> = constant seeded<2>
+    %a: i8[1,12,64] quant<0.1:-7> = aten.linear(%r, %w1, _)
+    %w2: i8[20,64] quant<0.01> = constant seeded<3>
+    %b: i8[1,12,20] quant<0.1:4> = aten.linear(%a, %w2, _)
+    %c: i8[1,20,12] quant<0.1:4> = aten.permute(%b) {dims = [0, 2, 1]}
+    %s: i8[1,20,12] quant<0.2:1> = aten.add.Tensor(%c, %x) {alpha = 1.0}
+    %w3: i8[64,12] quant<0.01> = constant seeded<4>
+    %d: i8[1,20,64] quant<0.1:-7> = aten.linear(%s, %w3, _)
+    %w4: i8[12,64] quant<0.01> = constant seeded<5>
+    %e: i8[1,20,12] quant<0.1:4> = aten.linear(%d, %w4, _)
+    return %e
+  })";
+  expect_equal_at_every_limit(text, {.constants_in_sram = true}, 8, 4);
+}
+
+// The first convolution reads the input as rows of 10 bytes, the second as rows of 15, so that any
+// of its bytes may be read for any row of the result: also where that row is padding alone.
+TEST(NeutronChains, WithMorePaddingThanKernelEqualTheReference) {
+  const std::string text = R"(graph @forward(%x: i8[1,1,12,10] channels_last quant<0.05:3>) {
+    %w0: i8[2,1,3,3] quant<0.01> = constant seeded<1>
+    %z: i8[1,2,5,4] channels_last quant<0.1:-7> = aten.convolution(%x, %w0, _) {dilation = [1, 1], padding = [0, 0], stride = [2, 2], groups = 1, output_padding = [0, 0], transposed = false}
+    %v: i8[1,1,8,15] channels_last quant<0.05:3> = aten.view(%x) {size = [1, 1, 8, 15]}
+    %w1: i8[16,1,1,1] quant<0.01> = constant seeded<2>
+    %a: i8[1,16,14,21] channels_last quant<0.1:-7> = aten.convolution(%v, %w1, _) {dilation = [1, 1], padding = [3, 3], stride = [1, 1], groups = 1, output_padding = [0, 0], transposed = false}
+    %w2: i8[4,16,3,3] quant<0.01> = constant seeded<3>
+    %y: i8[1,4,6,10] channels_last quant<0.3:5> = aten.convolution(%a, %w2, _) {dilation = [1, 1], padding = [0, 0], stride = [2, 2], groups = 1, output_padding = [0, 0], transposed = false}
+    return %z, %y
+  })";
+  expect_equal_at_every_limit(text, {.constants_in_sram = true}, 8, 6);
 }
 
 // By hand: a write that ends at 25 goes before a read from 5 on; the last one has no read behind
@@ -289,7 +288,8 @@ TEST(NeutronTrails, OneRowLessWouldBeWrong) {
   const NeutronOptions options{.constants_in_sram = true};
   Result<Compiled> compiled = compile(module, test::machine(), options);
   ASSERT_TRUE(compiled);
-  ASSERT_TRUE(compiled->partition->plan_within(module, 2048 + 2 * 128 + 3 * 512));
+  ASSERT_TRUE(
+      compiled->partition->plan_within(module, 2048 + 2 * 128 + 3 * 512, Overlaps::kOfChains));
   // Rows of stripes overlap with operand and result, too; here only these do with each other.
   std::vector<Trail>& trails = compiled->partition->trails;
   std::erase_if(trails, [](const Trail& trail) {
@@ -337,8 +337,8 @@ TEST(NeutronBlocks, ArriveInPartsThatFit) {
   EXPECT_EQ(neutron::slice_bytes(test::machine(), whole, 12), 608u);
   EXPECT_EQ(neutron::slice_bytes(test::machine(), whole, 5), 3u * 608);  // 12 groups in 5 parts
   for (const uint64_t limit : {160u + 608, 160u + 3 * 608, 160u + 7296})
-    expect_equal_within(module, *compiled, limit, {});
-  EXPECT_FALSE(compiled->partition->plan_within(module, 160 + 607));
+    expect_equal_within(module, *compiled, limit, {}, Overlaps::kOfChains);
+  EXPECT_FALSE(compiled->partition->plan_within(module, 160 + 607, Overlaps::kOfChains));
 }
 
 TEST(NeutronBlocks, OfAChainStayUntilItsLastStripe) {

@@ -15,10 +15,11 @@ NeutronPartition::NeutronPartition(const Machine& machine, Graph graph,
   take(std::move(plan));
 }
 
-Result<void> NeutronPartition::plan_within(const Module& module, uint64_t sram_bytes) {
-  DTR_ASSIGN(Plan plan, sram_bytes == UINT64_MAX
-                            ? plan_unlimited(machine_, module, variants_)
-                            : neutron::plan_within(machine_, module, variants_, sram_bytes));
+Result<void> NeutronPartition::plan_within(const Module& module, uint64_t sram_bytes,
+                                           Overlaps overlaps) {
+  DTR_ASSIGN(Plan plan, sram_bytes == UINT64_MAX ? plan_unlimited(machine_, module, variants_)
+                                                 : neutron::plan_within(machine_, module, variants_,
+                                                                        sram_bytes, overlaps));
   take(std::move(plan));
   return check_work(module);
 }

@@ -13,7 +13,7 @@ class NeutronPartition final : public LoweredPartition {
                    Plan plan);
 
   // Errors: those of neutron::plan_within and of check_work.
-  Result<void> plan_within(const Module& module, uint64_t sram_bytes) override;
+  Result<void> plan_within(const Module& module, uint64_t sram_bytes, Overlaps overlaps) override;
   void release() override;
   uint64_t planned_cycles() const override { return timeline().total; }
 

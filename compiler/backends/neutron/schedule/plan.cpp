@@ -104,11 +104,16 @@ Result<Plan> plan_unlimited(const Machine& machine, const Module& module,
     if (is_checked_later || plan->memory.peak() + constants <= machine.target.sram_bytes)
       return plan;
   }
-  return plan_within(machine, module, variants, machine.target.sram_bytes);
+  Result<Plan> plan =
+      plan_within(machine, module, variants, machine.target.sram_bytes, Overlaps::kOfChains);
+  if (plan || plan.error().id != DiagnosticId::kMemoryExceeded) return plan;
+  return plan_within(machine, module, variants, machine.target.sram_bytes,
+                     Overlaps::kOfSingleOperatorsToo);
 }
 
 Result<Plan> plan_within(const Machine& unlimited, const Module& module,
-                         std::span<const LoweredGraph> variants, uint64_t limit) {
+                         std::span<const LoweredGraph> variants, uint64_t limit,
+                         Overlaps overlaps) {
   Machine machine = unlimited;
   machine.target.sram_bytes =
       static_cast<uint32_t>(std::min<uint64_t>(limit, unlimited.target.sram_bytes));
@@ -116,7 +121,9 @@ Result<Plan> plan_within(const Machine& unlimited, const Module& module,
   std::optional<Diagnostic> why_not;
   for (const LoweredGraph& variant : variants) {
     const MemoryPlan memory = plan_memory(variant);
-    const ChainChoice choice = choose_chains(machine, variant, memory, machine.target.sram_bytes);
+    const uint32_t fewest = overlaps == Overlaps::kOfChains ? 2 : 1;
+    const ChainChoice choice =
+        choose_chains(machine, variant, memory, machine.target.sram_bytes, fewest);
     if (choice.too_large) {
       if (!why_not)
         why_not = too_large(machine, module, variant, memory, *choice.too_large,

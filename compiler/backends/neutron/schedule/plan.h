@@ -6,6 +6,7 @@
 
 #include "compiler/backends/neutron/memory/memory.h"
 #include "compiler/backends/neutron/schedule/schedule.h"
+#include "compiler/partitioner/backend.h"
 
 namespace dtr::neutron {
 
@@ -25,11 +26,11 @@ Result<Plan> plan_unlimited(const Machine& machine, const Module& module,
                             std::span<const LoweredGraph> variants);
 
 // The fastest plan found in which operands, stripes and constants take at most `limit` bytes of
-// SRAM at every call. Considers: chains of calls in stripes where a call does not fit; blocks of
-// constants split by channels where they do not fit or where calls wait for them; copies later than
-// in plan_unlimited. Constants that are in SRAM from the start are not counted. Error:
-// kMemoryExceeded, with the operator that needs more.
+// SRAM at every call. Considers: chains of calls, single ones only if `overlaps` has them, in
+// stripes where a call does not fit; blocks of constants split by channels where they do not fit or
+// where calls wait for them; copies later than in plan_unlimited. Constants that are in SRAM from
+// the start are not counted. Error: kMemoryExceeded, with the operator that needs more.
 Result<Plan> plan_within(const Machine& machine, const Module& module,
-                         std::span<const LoweredGraph> variants, uint64_t limit);
+                         std::span<const LoweredGraph> variants, uint64_t limit, Overlaps overlaps);
 
 }  // namespace dtr::neutron

@@ -16,62 +16,250 @@ template <class Command>
 constexpr bool kHasBox = std::is_same_v<Command, npu::Binary> ||
                          std::is_same_v<Command, npu::Lookup> || std::is_same_v<Command, npu::Move>;
 
-uint32_t image_row_bytes(uint32_t width, uint32_t pixel, uint32_t channels) {
-  return (width - 1) * pixel + channels;
+// ---- steps of a loop
+
+// An operand that a loop walks through in steps of `native` bytes.
+struct Walk {
+  npu::Address address;
+  uint64_t native;
+};
+
+// How many steps of the loop, which has `count`, are one row of the storages, where the pitch of
+// one of them is known; else 1. If the storages have different rows, those of the last of `walks`
+// that the loop can take.
+uint32_t steps_for(std::initializer_list<Walk> walks, uint32_t count, const Pitches& pitches) {
+  for (auto walk = std::rbegin(walks); walk != std::rend(walks); ++walk) {
+    if (walk->address.region == kOwnConstants || walk->native == 0) continue;
+    const uint64_t pitch = pitches[walk->address.region];
+    if (pitch != 0 && pitch % walk->native == 0 && count % (pitch / walk->native) == 0)
+      return static_cast<uint32_t>(pitch / walk->native);
+  }
+  return 1;
 }
 
-// ---- convolutions and pools
+// The operand of which a row is `steps` steps of `native` bytes, each with `inside` bytes from the
+// first to behind the last that is accessed. It has no pitch if steps overlap or repeat.
+RowOperand operand_of_steps(const Walk& walk, Access how, uint64_t inside, uint32_t steps,
+                            uint32_t rows) {
+  RowOperand operand{.address = walk.address, .access = how, .rows = rows};
+  const uint64_t pitch = walk.native * steps;
+  if (inside > walk.native || pitch > UINT32_MAX) return operand;
+  operand.pitch = static_cast<uint32_t>(pitch);
+  operand.row_bytes = static_cast<uint32_t>(pitch - walk.native + inside);
+  return operand;
+}
 
-bool adds_sums(const npu::Epilogue& epilogue) { return npu::with_sums(epilogue); }
+// ---- convolutions, pools and linear layers
+
+RowAxis axis_of(const npu::Window& w) {
+  if (w.batch != 1) return RowAxis::kBatch;
+  return w.in_height == 1 && w.out_height == 1 ? RowAxis::kWidth : RowAxis::kHeight;
+}
 
 template <class Command>
-std::optional<RowAccess> window_access(const Command& command) {
+std::optional<RowAccess> window_access(const Command& command, const Pitches& pitches) {
   const npu::Window& w = command.window;
-  if (w.batch != 1) return std::nullopt;
-  RowAccess access{.rows = w.out_height,
-                   .kernel_rows = (w.kernel_height - 1) * w.dilation_height + 1,
-                   .stride = w.stride_height,
-                   .pad = w.pad_top,
-                   .operands = {}};
-  access.operands.push_back({.address = command.input,
-                             .access = Access::kRead,
-                             .pitch = w.in.row,
-                             .row_bytes = image_row_bytes(w.in_width, w.in.pixel, w.in_channels),
-                             .rows = w.in_height,
-                             .windowed = true});
-  if constexpr (requires { command.epilogue; }) {
-    if (adds_sums(command.epilogue)) return std::nullopt;
-    if ((command.epilogue.flags & npu::kWithAdd) != 0) {
-      const npu::Strides& strides = command.epilogue.addend_strides;
-      access.operands.push_back(
-          {.address = command.epilogue.addend,
-           .access = Access::kRead,
-           .pitch = strides.row,
-           .row_bytes = image_row_bytes(w.out_width, strides.pixel, w.out_channels),
-           .rows = w.out_height});
-    }
+  RowAccess access{.axis = axis_of(w), .operands = {}};
+  const bool batch = access.axis == RowAxis::kBatch, width = access.axis == RowAxis::kWidth;
+  if (batch) {
+    access.loop_steps =
+        steps_for({{command.input, w.in.batch}, {command.output, w.out.batch}}, w.batch, pitches);
+    access.rows = w.batch / access.loop_steps;
+  } else {
+    access.rows = width ? w.out_width : w.out_height;
+    access.kernel_rows = width ? (w.kernel_width - 1) * w.dilation_width + 1
+                               : (w.kernel_height - 1) * w.dilation_height + 1;
+    access.stride = width ? w.stride_width : w.stride_height;
+    access.pad = width ? w.pad_left : w.pad_top;
   }
-  access.operands.push_back({.address = command.output,
-                             .access = Access::kWrite,
-                             .pitch = w.out.row,
-                             .row_bytes = image_row_bytes(w.out_width, w.out.pixel, w.out_channels),
-                             .rows = w.out_height});
+  const auto add = [&](npu::Address address, Access how, const npu::Strides& strides,
+                       uint32_t height, uint32_t columns, uint32_t channels) {
+    const uint32_t row_bytes = (columns - 1) * strides.pixel + channels;
+    if (batch) {
+      const uint64_t inside = uint64_t{height - 1} * strides.row + row_bytes;
+      access.operands.push_back(
+          operand_of_steps({address, strides.batch}, how, inside, access.loop_steps, access.rows));
+    } else {
+      access.operands.push_back({.address = address,
+                                 .access = how,
+                                 .pitch = width ? strides.pixel : strides.row,
+                                 .row_bytes = width ? channels : row_bytes,
+                                 .rows = width ? columns : height});
+    }
+  };
+  add(command.input, Access::kRead, w.in, w.in_height, w.in_width, w.in_channels);
+  access.operands.back().windowed = !batch;
+  if constexpr (requires { command.epilogue; }) {
+    const npu::Epilogue& epilogue = command.epilogue;
+    if (npu::with_sums(epilogue)) return std::nullopt;
+    if ((epilogue.flags & npu::kWithAdd) != 0)
+      add(epilogue.addend, Access::kRead, epilogue.addend_strides, w.out_height, w.out_width,
+          w.out_channels);
+  }
+  add(command.output, Access::kWrite, w.out, w.out_height, w.out_width, w.out_channels);
   return access;
 }
 
 template <class Command>
 Command window_rows(Command command, const RowAccess& access, RowRange result) {
   npu::Window& w = command.window;
-  const RowRange read = access.read_for(result, w.in_height);
-  command.input.offset += read.begin * w.in.row;
-  command.output.offset += result.begin * w.out.row;
-  if constexpr (requires { command.epilogue; })
-    command.epilogue.addend.offset += result.begin * command.epilogue.addend_strides.row;
-  w.pad_top = static_cast<int32_t>(int64_t{read.begin} + w.pad_top -
-                                   int64_t{result.begin} * w.stride_height);
-  w.in_height = read.count();
-  w.out_height = result.count();
+  const auto advance = [&](uint32_t read, uint32_t written, uint32_t npu::Strides::*step) {
+    command.input.offset += read * (w.in.*step);
+    command.output.offset += written * (w.out.*step);
+    if constexpr (requires { command.epilogue; })
+      command.epilogue.addend.offset += written * (command.epilogue.addend_strides.*step);
+  };
+  if (access.axis == RowAxis::kBatch) {
+    const uint32_t first = result.begin * access.loop_steps;
+    advance(first, first, &npu::Strides::batch);
+    w.batch = result.count() * access.loop_steps;
+    return command;
+  }
+  const bool width = access.axis == RowAxis::kWidth;
+  uint32_t& in = width ? w.in_width : w.in_height;
+  const RowRange read = access.read_for(result, in);
+  advance(read.begin, result.begin, width ? &npu::Strides::pixel : &npu::Strides::row);
+  (width ? w.pad_left : w.pad_top) = static_cast<int32_t>(int64_t{read.begin} + access.pad -
+                                                          int64_t{result.begin} * access.stride);
+  in = read.count();
+  (width ? w.out_width : w.out_height) = result.count();
   return command;
+}
+
+// ---- softmax, normalizations and products
+
+std::optional<RowAccess> softmax_access(const npu::Softmax& command, const Pitches& pitches) {
+  const uint64_t native = uint64_t{command.columns} * command.inner;
+  const Walk input{command.input, native}, output{command.output, native};
+  uint32_t steps = steps_for({input, output}, command.outer, pitches);
+  // The rows of a mask are repeated: if that happens more than once, a part of the call must have
+  // all of them.
+  const bool repeats = command.mask_rows != 0 && command.mask_rows != command.outer;
+  if (repeats && steps % command.mask_rows != 0) steps = command.mask_rows;
+  RowAccess access{.rows = command.outer / steps, .loop_steps = steps, .operands = {}};
+  access.operands.push_back(operand_of_steps(input, Access::kRead, native, steps, access.rows));
+  if (repeats)
+    access.operands.push_back({.address = command.mask});
+  else if (command.mask_rows != 0)
+    access.operands.push_back(operand_of_steps({command.mask, command.columns}, Access::kRead,
+                                               command.columns, steps, access.rows));
+  access.operands.push_back(operand_of_steps(output, Access::kWrite, native, steps, access.rows));
+  return access;
+}
+
+npu::Softmax softmax_rows(npu::Softmax command, const RowAccess& access, RowRange result) {
+  const uint32_t first = result.begin * access.loop_steps;
+  const uint32_t count = result.count() * access.loop_steps;
+  command.input.offset += first * command.columns * command.inner;
+  command.output.offset += first * command.columns * command.inner;
+  if (command.mask_rows == command.outer) {
+    command.mask.offset += first * command.columns;
+    command.mask_rows = count;
+  }
+  command.outer = count;
+  return command;
+}
+
+// Bytes from the first to behind the last of all loops but `left_out`.
+template <size_t kRank>
+uint64_t span_of_others(const uint32_t (&extent)[kRank], const uint32_t (&stride)[kRank],
+                        size_t left_out) {
+  uint64_t bytes = 1;
+  for (size_t d = 0; d < kRank; ++d)
+    if (d != left_out) bytes += uint64_t{extent[d] - 1} * stride[d];
+  return bytes;
+}
+
+std::optional<RowAccess> normalize_access(const npu::Normalize& command, const Pitches& pitches) {
+  // Dimensions 0 and 1 count rows: the outer one in memory.
+  const bool first_is_outer =
+      command.extent[0] > 1 && (command.extent[1] == 1 || command.stride[0] > command.stride[1]);
+  const uint32_t loop = first_is_outer ? 0 : 1;
+  const uint32_t count = command.extent[loop];
+  if (count == 1) return std::nullopt;
+  const Walk input{command.input, command.stride[loop]};
+  const Walk output{command.output, command.stride[loop]};
+  const uint32_t steps = steps_for({input, output}, count, pitches);
+  const uint64_t inside = span_of_others(command.extent, command.stride, loop);
+  RowAccess access{.rows = count / steps, .loop = loop, .loop_steps = steps, .operands = {}};
+  access.operands.push_back(operand_of_steps(input, Access::kRead, inside, steps, access.rows));
+  access.operands.push_back({.address = command.parameters});
+  access.operands.push_back(operand_of_steps(output, Access::kWrite, inside, steps, access.rows));
+  return access;
+}
+
+npu::Normalize normalize_rows(npu::Normalize command, const RowAccess& access, RowRange result) {
+  constexpr uint32_t kParameterBytes = 8;  // a gain and an offset
+  const uint32_t first = result.begin * access.loop_steps;
+  command.input.offset += first * command.stride[access.loop];
+  command.output.offset += first * command.stride[access.loop];
+  command.parameters.offset += first * command.parameter_stride[access.loop] * kParameterBytes;
+  command.extent[access.loop] = result.count() * access.loop_steps;
+  return command;
+}
+
+// The loops of a product: those of the batch, rows, columns. A row of the result is some steps of
+// the loop that is outermost in its memory.
+constexpr uint32_t kRowsLoop = npu::kMatmulBatchRank, kColumnsLoop = kRowsLoop + 1,
+                   kProductLoops = kColumnsLoop + 1;
+struct ProductLoops {
+  uint32_t extent[kProductLoops], left[kProductLoops], right[kProductLoops], output[kProductLoops];
+};
+ProductLoops loops_of(const npu::Matmul& m) {
+  ProductLoops loops{};
+  for (uint32_t d = 0; d < npu::kMatmulBatchRank; ++d) {
+    loops.extent[d] = m.batch[d];
+    loops.left[d] = m.left_batch_stride[d];
+    loops.right[d] = m.right_batch_stride[d];
+    loops.output[d] = m.output_batch_stride[d];
+  }
+  loops.extent[kRowsLoop] = m.rows;
+  loops.left[kRowsLoop] = m.left_row_stride;
+  loops.output[kRowsLoop] = m.output_row_stride;
+  loops.extent[kColumnsLoop] = m.columns;
+  loops.right[kColumnsLoop] = m.right_column_stride;
+  loops.output[kColumnsLoop] = m.output_column_stride;
+  return loops;
+}
+
+std::optional<RowAccess> matmul_access(const npu::Matmul& m, const Pitches& pitches) {
+  const ProductLoops loops = loops_of(m);
+  uint32_t loop = kProductLoops;
+  for (uint32_t d = 0; d < kProductLoops; ++d)
+    if (loops.extent[d] > 1 && (loop == kProductLoops || loops.output[d] > loops.output[loop]))
+      loop = d;
+  if (loop == kProductLoops) return std::nullopt;
+  const uint64_t sum_left = uint64_t{m.inner - 1} * m.left_inner_stride;
+  const uint64_t sum_right = uint64_t{m.inner - 1} * m.right_inner_stride;
+  const uint64_t left_bytes = span_of_others(loops.extent, loops.left, loop) + sum_left;
+  const uint64_t right_bytes = span_of_others(loops.extent, loops.right, loop) + sum_right;
+  const uint64_t output_bytes = span_of_others(loops.extent, loops.output, loop);
+  const Walk left{m.left, left_bytes <= loops.left[loop] ? loops.left[loop] : 0};
+  const Walk right{m.right, right_bytes <= loops.right[loop] ? loops.right[loop] : 0};
+  const Walk output{m.output, output_bytes <= loops.output[loop] ? loops.output[loop] : 0};
+  const uint32_t steps = steps_for({right, left, output}, loops.extent[loop], pitches);
+  RowAccess access{
+      .rows = loops.extent[loop] / steps, .loop = loop, .loop_steps = steps, .operands = {}};
+  access.operands.push_back(operand_of_steps(left, Access::kRead, left_bytes, steps, access.rows));
+  access.operands.push_back(
+      operand_of_steps(right, Access::kRead, right_bytes, steps, access.rows));
+  if (uses_table(m)) access.operands.push_back({.address = m.table});
+  access.operands.push_back(
+      operand_of_steps(output, Access::kWrite, output_bytes, steps, access.rows));
+  return access;
+}
+
+npu::Matmul matmul_rows(npu::Matmul m, const RowAccess& access, RowRange result) {
+  const ProductLoops loops = loops_of(m);
+  const uint32_t first = result.begin * access.loop_steps;
+  m.left.offset += first * loops.left[access.loop];
+  m.right.offset += first * loops.right[access.loop];
+  m.output.offset += first * loops.output[access.loop];
+  uint32_t& extent = access.loop == kRowsLoop      ? m.rows
+                     : access.loop == kColumnsLoop ? m.columns
+                                                   : m.batch[access.loop];
+  extent = result.count() * access.loop_steps;
+  return m;
 }
 
 // ---- boxes: functions of one or two tensors, copies
@@ -240,6 +428,24 @@ void spread_pitch(const Command& command, Pitches& pitches) {
   }
 }
 
+template <class Command>
+std::optional<RowAccess> access_of(const Command& command, const Pitches& pitches) {
+  if constexpr (kHasWindow<Command>) return window_access(command, pitches);
+  if constexpr (kHasBox<Command>) return box_access(command, pitches);
+  if constexpr (std::is_same_v<Command, npu::Resize>) return resize_access(command);
+  if constexpr (std::is_same_v<Command, npu::Softmax>) return softmax_access(command, pitches);
+  if constexpr (std::is_same_v<Command, npu::Normalize>) return normalize_access(command, pitches);
+  if constexpr (std::is_same_v<Command, npu::Matmul>) return matmul_access(command, pitches);
+  return std::nullopt;
+}
+
+// Whether the call cannot take several of its rows as one.
+template <class Command>
+bool rows_are_given(const Command& command) {
+  if constexpr (kHasWindow<Command>) return axis_of(command.window) != RowAxis::kBatch;
+  return std::is_same_v<Command, npu::Resize>;
+}
+
 // Operands that divide their storage otherwise than `pitches` lose their pitch.
 void match(RowAccess& access, const Pitches& pitches) {
   for (RowOperand& operand : access.operands) {
@@ -283,28 +489,29 @@ RowRange RowAccess::read_for(RowRange result, uint32_t operand_rows) const {
   if (resize) return resized_from(*resize, result);
   const int64_t first = int64_t{result.begin} * stride - pad;
   const int64_t last = int64_t{result.end - 1} * stride - pad + kernel_rows;
-  const auto clamped = [&](int64_t row) {
-    return static_cast<uint32_t>(std::clamp<int64_t>(row, 0, operand_rows));
-  };
-  return {clamped(first), clamped(last)};
+  const int64_t begin = std::clamp<int64_t>(first, 0, int64_t{operand_rows} - 1);
+  const int64_t end = std::clamp<int64_t>(last, begin + 1, operand_rows);
+  return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
 }
 
 void find_pitches(std::span<const Call> calls, Pitches& pitches) {
-  for (const Call& call : calls)
-    std::visit(
-        [&](const auto& command) {
-          using Command = std::decay_t<decltype(command)>;
-          std::optional<RowAccess> access;
-          if constexpr (kHasWindow<Command>) access = window_access(command);
-          if constexpr (std::is_same_v<Command, npu::Resize>) access = resize_access(command);
-          if (!access) return;
-          for (const RowOperand& operand : access->operands) {
-            if (operand.address.region == kOwnConstants || operand.pitch == 0) continue;
-            uint32_t& pitch = pitches[operand.address.region];
-            if (pitch == 0 || pitch % operand.pitch == 0) pitch = operand.pitch;
-          }
-        },
-        call.kernel);
+  // First the calls whose rows are given; then those that may take several of theirs as one.
+  for (const bool given : {true, false})
+    for (const Call& call : calls) {
+      const auto access = std::visit(
+          [&](const auto& command) -> std::optional<RowAccess> {
+            if constexpr (kHasBox<std::decay_t<decltype(command)>>) return std::nullopt;
+            if (rows_are_given(command) != given) return std::nullopt;
+            return access_of(command, pitches);
+          },
+          call.kernel);
+      if (!access) continue;
+      for (const RowOperand& operand : access->operands) {
+        if (operand.address.region == kOwnConstants || operand.pitch == 0) continue;
+        uint32_t& pitch = pitches[operand.address.region];
+        if (pitch == 0 || (given && pitch % operand.pitch == 0)) pitch = operand.pitch;
+      }
+    }
   // Twice: a chain of elementwise calls may get its pitch from the window behind it.
   for (int round = 0; round < 2; ++round)
     for (const Call& call : calls)
@@ -316,15 +523,8 @@ void find_pitches(std::span<const Call> calls, Pitches& pitches) {
 }
 
 std::optional<RowAccess> row_access(const Kernel& kernel, const Pitches& pitches) {
-  std::optional<RowAccess> access = std::visit(
-      [&](const auto& command) -> std::optional<RowAccess> {
-        using Command = std::decay_t<decltype(command)>;
-        if constexpr (kHasWindow<Command>) return window_access(command);
-        if constexpr (kHasBox<Command>) return box_access(command, pitches);
-        if constexpr (std::is_same_v<Command, npu::Resize>) return resize_access(command);
-        return std::nullopt;
-      },
-      kernel);
+  std::optional<RowAccess> access =
+      std::visit([&](const auto& command) { return access_of(command, pitches); }, kernel);
   if (!access) return std::nullopt;
   std::erase_if(access->operands,
                 [](const RowOperand& operand) { return operand.address.region == kOwnConstants; });
@@ -342,6 +542,12 @@ Kernel rows_of(const Kernel& kernel, const RowAccess& access, RowRange result) {
         if constexpr (kHasWindow<Command>) return window_rows(command, access, result);
         if constexpr (kHasBox<Command>) return box_rows(command, access, result);
         if constexpr (std::is_same_v<Command, npu::Resize>) return resize_rows(command, result);
+        if constexpr (std::is_same_v<Command, npu::Softmax>)
+          return softmax_rows(command, access, result);
+        if constexpr (std::is_same_v<Command, npu::Normalize>)
+          return normalize_rows(command, access, result);
+        if constexpr (std::is_same_v<Command, npu::Matmul>)
+          return matmul_rows(command, access, result);
         DTR_CHECK(false);
       },
       kernel);

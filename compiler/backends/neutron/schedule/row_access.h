@@ -33,6 +33,10 @@ struct RowOperand {
   bool windowed = false;  // read through the window; otherwise row r belongs to row r of the result
 };
 
+// The dimension of a window that its rows are: images of a batch, each a row; rows of an image; or,
+// where an image is one row high, its columns.
+enum class RowAxis : uint8_t { kBatch, kHeight, kWidth };
+
 // A call whose result is computed row by row. `operands` lists operands outside of the call's own
 // constants, in the order of visit_addresses.
 struct RowAccess {
@@ -40,11 +44,14 @@ struct RowAccess {
   uint32_t kernel_rows = 1, stride = 1;
   int32_t pad = 0;
   std::optional<npu::Resize> resize;  // whose rows are chosen by its height axis
-  uint32_t loop = 0, loop_steps = 1;  // of a box: the loop over rows, and its steps for one row
+  // Of a box, product or normalization: the loop over rows. Of these, softmax and batches: the
+  // steps of that loop that are one row.
+  uint32_t loop = 0, loop_steps = 1;
+  RowAxis axis = RowAxis::kHeight;
   std::vector<RowOperand> operands;
 
   // The rows of a windowed operand that rows `result` of the result are computed from, inside of
-  // the operand. Empty if all of them are padding.
+  // the operand; where all of them are padding, the row next to it. Never empty unless `result` is.
   RowRange read_for(RowRange result, uint32_t operand_rows) const;
 };
 
@@ -61,8 +68,8 @@ using Pitches = std::vector<uint32_t>;
 void find_pitches(std::span<const Call> calls, Pitches& pitches);
 
 // std::nullopt if the kernel does not compute its result row by row. Operands whose rows are not
-// those of `pitches` have no pitch. Elementwise calls take the rows of their result from `pitches`
-// or, if it has other ones, those of an operand.
+// those of `pitches` have no pitch. Elementwise calls, softmax, normalizations and linear layers
+// take the rows of their result from `pitches` or, if it has other ones, those of an operand.
 std::optional<RowAccess> row_access(const Kernel& kernel, const Pitches& pitches);
 
 // The part of the call that computes rows `result`, with addresses of the whole call. Requires

@@ -87,8 +87,8 @@ class ChainRows {
   // Stripe `index` of `count`. `done` is updated: for each call of the chain whose storage stays
   // whole the row of that storage behind those that it wrote in earlier stripes, or the row of its
   // result if it does not write by rows of the storage. Calls that write channels of one storage
-  // may have come to different rows. std::nullopt: a window would read padding alone.
-  std::optional<Stripe> stripe(uint32_t index, uint32_t count, std::vector<uint32_t>& done) const {
+  // may have come to different rows.
+  Stripe stripe(uint32_t index, uint32_t count, std::vector<uint32_t>& done) const {
     Stripe made{std::vector<RowRange>(last_ - first_ + 1), std::vector<RowRange>(storages_.size())};
     const auto end_of = [&](uint64_t rows) {
       return static_cast<uint32_t>(rows * (index + 1) / count);
@@ -115,7 +115,6 @@ class ChainRows {
       for (const RowOperand& operand : access.operands) {
         if (operand.access == Access::kWrite || operand.pitch == 0) continue;
         const RowRange read = operand.windowed ? access.read_for(result, operand.rows) : result;
-        if (read.empty()) return std::nullopt;
         const size_t at = local(operand.address.region);
         if (!written_[at]) continue;
         const RowRange rows = storage_rows(operand, read);
@@ -225,7 +224,7 @@ class ChainSearch {
         limit_(limit),
         rows_(graph) {}
 
-  ChainChoice run() {
+  ChainChoice run(uint32_t fewest_calls) {
     const auto count = static_cast<uint32_t>(graph_.calls.size());
     whole_.resize(count);
     for (uint32_t call = 0; call < count; ++call) whole_[call] = whole_cycles(call);
@@ -245,7 +244,8 @@ class ChainSearch {
         through[first + 1].reset();
       }
       if (machine_.options.nxp_like()) continue;
-      for (uint32_t last = first + 1; last < std::min(count, first + kMaxChain); ++last) {
+      for (uint32_t last = first + fewest_calls - 1; last < std::min(count, first + kMaxChain);
+           ++last) {
         if (!rows_.access(last) || !rows_.access(first)) break;
         if (misfits_before[last + 1] == misfits_before[first]) continue;
         Chain chain{.first = first, .last = last};
@@ -356,10 +356,9 @@ class ChainSearch {
     std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
     bool written = false;
     const auto add = [&](uint32_t index) {
-      const std::optional<Stripe> stripe = rows.stripe(index, chain.stripes, done);
-      if (!stripe) return;
+      const Stripe stripe = rows.stripe(index, chain.stripes, done);
       for (uint32_t call = chain.first; call <= chain.last; ++call) {
-        const RowRange of = stripe->results[call - chain.first];
+        const RowRange of = stripe.results[call - chain.first];
         if (of.empty()) continue;
         ByteRange read, write;
         std::optional<Kernel> part;
@@ -487,12 +486,11 @@ class ChainSearch {
     uint64_t cycles = 0;
     std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
     const auto add = [&](uint32_t index) {
-      const std::optional<Stripe> stripe = rows.stripe(index, chain.stripes, done);
-      if (!stripe) return false;
+      const Stripe stripe = rows.stripe(index, chain.stripes, done);
       for (uint32_t call = chain.first; call <= chain.last; ++call) {
-        const RowRange result = stripe->results[call - chain.first];
+        const RowRange result = stripe.results[call - chain.first];
         if (result.empty()) continue;
-        const uint64_t live = outside + rows.live(*stripe, call);
+        const uint64_t live = outside + rows.live(stripe, call);
         if (live > limit_) return false;
         uint32_t parts = 1;
         const Call& whole = graph_.calls[call];
@@ -546,19 +544,17 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
   std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
   std::vector<uint32_t> block(chain.last - chain.first + 1, kNoCall);
   for (uint32_t index = 0; index < chain.stripes; ++index) {
-    const std::optional<Stripe> stripe = of->stripe(index, chain.stripes, done);
-    DTR_CHECK(stripe.has_value());
+    const Stripe stripe = of->stripe(index, chain.stripes, done);
     std::vector<uint32_t> region(of->storages().begin(), of->storages().end());
     for (size_t i = 0; i < region.size(); ++i) {
-      if (!of->striped(i) || stripe->held[i].empty()) continue;
+      if (!of->striped(i) || stripe.held[i].empty()) continue;
       const Storage& whole = graph.storages[of->storages()[i]];
       region[i] = static_cast<uint32_t>(made.storages.size());
       made.storages.push_back({Storage::Kind::kInterior, 0,
-                               stripe->held[i].count() * rows.pitch(of->storages()[i]),
-                               whole.name});
+                               stripe.held[i].count() * rows.pitch(of->storages()[i]), whole.name});
     }
     for (uint32_t call = chain.first; call <= chain.last; ++call) {
-      const RowRange result = stripe->results[call - chain.first];
+      const RowRange result = stripe.results[call - chain.first];
       if (result.empty()) continue;
       const Call& whole = graph.calls[call];
       Call part{.kernel = rows_of(whole.kernel, *rows.access(call), result),
@@ -570,7 +566,7 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
         if (address.region == kOwnConstants) return;
         const size_t at = of->local(address.region);
         if (!of->striped(at)) return;
-        address.offset -= stripe->held[at].begin * rows.pitch(of->storages()[at]);
+        address.offset -= stripe.held[at].begin * rows.pitch(of->storages()[at]);
         address.region = region[at];
       });
       if (part.origin.parts == 1) {
@@ -593,8 +589,8 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
 }  // namespace
 
 ChainChoice choose_chains(const Machine& machine, const LoweredGraph& graph,
-                          const MemoryPlan& memory, uint64_t limit) {
-  return ChainSearch(machine, graph, memory, limit).run();
+                          const MemoryPlan& memory, uint64_t limit, uint32_t fewest_calls) {
+  return ChainSearch(machine, graph, memory, limit).run(fewest_calls);
 }
 
 LoweredGraph in_stripes(const LoweredGraph& graph, const std::vector<Chain>& chains) {

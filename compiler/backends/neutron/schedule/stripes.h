@@ -25,14 +25,15 @@ struct Chain {
 // Chains with which every call fits into `limit` bytes of SRAM, operands, stripes and constants
 // together, at the least cost in cycles of calls and copies; constants are counted as split by
 // channels as far as needed. Calls outside of the chains run whole. The chain with the fewest
-// stripes that fits is taken for each pair of first and last call; chains have at most 24 calls.
+// stripes that fits is taken for each pair of first and last call; chains have `fewest_calls` to 24
+// calls. Stripes of one call save what its result may share with its operand.
 struct ChainChoice {
   std::vector<Chain> chains;
   // The first call that fits neither alone nor in a chain; std::nullopt: all fit.
   std::optional<uint32_t> too_large;
 };
 ChainChoice choose_chains(const Machine& machine, const LoweredGraph& graph,
-                          const MemoryPlan& memory, uint64_t limit);
+                          const MemoryPlan& memory, uint64_t limit, uint32_t fewest_calls);
 
 // Replaces the calls of the chains by their stripes.
 LoweredGraph in_stripes(const LoweredGraph& graph, const std::vector<Chain>& chains);
