@@ -42,12 +42,14 @@ class CandidateJudge {
   // The samples, and the accuracy of the float model.
   const AccuracySummary& known() const { return known_; }
 
+  // A candidate's program. Errors: those of compile_model.
   Result<Compilation> compile(const CompileSettings& settings);
+  // Runs the program on the held-out samples. Errors: those of Session.
   Result<AccuracyStep> judge(const Compilation& made, std::string name) const;
-  // Compiles a candidate and judges it.
+  // Compiles a candidate and judges it. Errors: those of `compile` and `judge`.
   Result<Candidate> make(CompileSettings settings, std::string name);
 
-  // The settings with these samples, and ranges of them.
+  // Compiles the settings with these samples and ranges of them. Errors: those of compile_model.
   Result<Compilation> compile_on(const Samples& samples, CompileSettings settings) const;
 
  private:
