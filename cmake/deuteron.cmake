@@ -62,6 +62,10 @@ endif()
 
 # dtr_precompile(TARGET): the sources of TARGET start from the headers that are read once.
 function(dtr_precompile target)
+  if(NOT TARGET dtr_precompiled)
+    target_link_libraries(${target} PRIVATE fmt::fmt)
+    return()
+  endif()
   target_link_libraries(${target} PRIVATE fmt::fmt)
   # The compiler takes a precompiled header only with the option that made it: -fPIC where all
   # libraries are position-independent, but CMake compiles programs with -fPIE.

@@ -289,8 +289,11 @@ void add_lookup(Random& random, Case& to) {
 }
 
 void add_softmax(Random& random, Case& to) {
-  Softmax softmax =
-      probability({}, {}, 1 + random.upto(3), 1 + random.upto(40), random.between(15, 23));
+  // One statement each: compilers for other machines evaluate arguments in another order.
+  const int32_t shift = random.between(15, 23);
+  const uint32_t columns = 1 + random.upto(40);
+  const uint32_t outer = 1 + random.upto(3);
+  Softmax softmax = probability({}, {}, outer, columns, shift);
   softmax.inner = 1 + random.upto(3);
   softmax.input_rescale.multiplier = random.between(1 << 30, INT32_MAX);
   softmax.output_rescale = {random.between(1 << 30, INT32_MAX), random.between(-4, 12)};

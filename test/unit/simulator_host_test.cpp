@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "device/simulator/simulator.h"
@@ -33,6 +36,17 @@ using test::kernel_sets;
 using test::Memory;
 
 const Target kTarget = dtr::test::machine();
+
+// Prints the digest of all programs, if it is asked for: scripts/test_aarch64 compares machines.
+class PrintedDigest final : public testing::Environment {
+ public:
+  void TearDown() override {
+    if (std::getenv("DEUTERON_DIGEST") != nullptr)
+      std::printf("digest %08x\n", static_cast<unsigned>(test::digest()));
+  }
+};
+const testing::Environment* const kDigest =
+    testing::AddGlobalTestEnvironment(std::make_unique<PrintedDigest>().release());
 
 class SimulatorKits : public testing::TestWithParam<Generator> {};
 
