@@ -3,26 +3,10 @@
 namespace dtr::neutron {
 namespace {
 
-template <class Command>
-constexpr bool kHasWindow = requires(const Command& command) {
-  command.window;
-};
-
 uint64_t image_bytes(const npu::Strides& strides, uint64_t batch, uint64_t height, uint64_t width,
                      uint64_t channels) {
   return (batch - 1) * strides.batch + (height - 1) * strides.row + (width - 1) * strides.pixel +
          channels;
-}
-
-std::optional<uint64_t> box_bytes(const uint32_t (&extent)[npu::kMoveRank],
-                                  const int32_t (&stride)[npu::kMoveRank]) {
-  uint64_t bytes = 1;
-  for (uint32_t d = 0; d < npu::kMoveRank; ++d) {
-    if (extent[d] == 1) continue;
-    if (stride[d] < 0) return std::nullopt;
-    bytes += uint64_t{extent[d] - 1} * static_cast<uint32_t>(stride[d]);
-  }
-  return bytes;
 }
 
 // Bytes from the address on; std::nullopt: unknown.
@@ -41,12 +25,12 @@ std::optional<uint64_t> bytes_at(const Command& command, const npu::Address& add
     }
     if (output) return image_bytes(w.out, w.batch, w.out_height, w.out_width, w.out_channels);
   } else if constexpr (std::is_same_v<Command, npu::Binary>) {
-    return box_bytes(command.extent, &address == &command.input_0   ? command.stride_0
-                                     : &address == &command.input_1 ? command.stride_1
-                                                                    : command.output_stride);
+    return span_of(command.extent, &address == &command.input_0   ? command.stride_0
+                                   : &address == &command.input_1 ? command.stride_1
+                                                                  : command.output_stride);
   } else if constexpr (std::is_same_v<Command, npu::Lookup> || std::is_same_v<Command, npu::Move>) {
-    if (&address == &command.input) return box_bytes(command.extent, command.input_stride);
-    if (&address == &command.output) return box_bytes(command.extent, command.output_stride);
+    if (&address == &command.input) return span_of(command.extent, command.input_stride);
+    if (&address == &command.output) return span_of(command.extent, command.output_stride);
   } else if constexpr (std::is_same_v<Command, npu::Resize>) {
     const bool input = &address == &command.input;
     return uint64_t{command.batch} * command.channels *

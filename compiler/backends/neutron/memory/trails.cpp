@@ -13,14 +13,6 @@ struct Touch {
   ByteRange read, write;
 };
 
-void include(ByteRange& all, ByteRange more) {
-  if (all.begin == all.end) {
-    all = more;
-    return;
-  }
-  all = {std::min(all.begin, more.begin), std::max(all.end, more.end)};
-}
-
 std::vector<std::vector<Touch>> touches_by_buffer(const LoweredGraph& graph,
                                                   const MemoryPlan& plan) {
   std::vector<std::vector<Touch>> touches(plan.buffers.size());
@@ -29,7 +21,8 @@ std::vector<std::vector<Touch>> touches_by_buffer(const LoweredGraph& graph,
       if (address.region == kOwnConstants) return;
       std::vector<Touch>& of = touches[plan.buffer_of[address.region]];
       if (of.empty() || of.back().step != step) of.push_back({.step = step});
-      include(access == Access::kRead ? of.back().read : of.back().write,
+      (access == Access::kRead ? of.back().read : of.back().write)
+          .include(
               footprint(graph.calls[step].kernel, address, graph.storages[address.region].bytes));
     });
   return touches;
@@ -42,7 +35,7 @@ std::optional<int64_t> lag_of(std::span<const Touch> operand, std::span<const To
   TrailLag lag;
   auto write = result.begin();
   for (; at != operand.end(); ++at) {
-    if (at->write.end != at->write.begin) return std::nullopt;
+    if (!at->write.empty()) return std::nullopt;
     for (; write != result.end() && write->step < at->step; ++write) lag.add_call({}, write->write);
     const bool same = write != result.end() && write->step == at->step;
     lag.add_call(at->read, same ? write->write : ByteRange{});
@@ -54,8 +47,7 @@ std::optional<int64_t> lag_of(std::span<const Touch> operand, std::span<const To
 }  // namespace
 
 void TrailLag::add_call(ByteRange read, ByteRange write) {
-  calls_.emplace_back(read.begin == read.end ? UINT64_MAX : read.begin,
-                      write.begin == write.end ? 0 : write.end);
+  calls_.emplace_back(read.empty() ? UINT64_MAX : read.begin, write.empty() ? 0 : write.end);
 }
 
 int64_t TrailLag::lag() const {
@@ -81,8 +73,7 @@ std::vector<BufferTrail> find_trails(const LoweredGraph& graph, const MemoryPlan
     const Buffer& to = plan.buffers[result];
     std::erase_if(live, [&](uint32_t i) { return plan.buffers[i].last_step < to.first_step; });
     const bool is_written_first =
-        touches[result].front().step == to.first_step &&
-        touches[result].front().read.begin == touches[result].front().read.end;
+        touches[result].front().step == to.first_step && touches[result].front().read.empty();
     for (const uint32_t operand : live) {
       const Buffer& from = plan.buffers[operand];
       const bool is_output = from.operand_storage &&

@@ -9,10 +9,6 @@ namespace dtr::neutron {
 namespace {
 
 template <class Command>
-constexpr bool kHasWindow = requires(const Command& command) {
-  command.window;
-};
-template <class Command>
 constexpr bool kHasBox = std::is_same_v<Command, npu::Binary> ||
                          std::is_same_v<Command, npu::Lookup> || std::is_same_v<Command, npu::Move>;
 
@@ -160,16 +156,6 @@ npu::Softmax softmax_rows(npu::Softmax command, const RowAccess& access, RowRang
   return command;
 }
 
-// Bytes from the first to behind the last of all loops but `left_out`.
-template <size_t kRank>
-uint64_t span_of_others(const uint32_t (&extent)[kRank], const uint32_t (&stride)[kRank],
-                        size_t left_out) {
-  uint64_t bytes = 1;
-  for (size_t d = 0; d < kRank; ++d)
-    if (d != left_out) bytes += uint64_t{extent[d] - 1} * stride[d];
-  return bytes;
-}
-
 std::optional<RowAccess> normalize_access(const npu::Normalize& command, const Pitches& pitches) {
   // Dimensions 0 and 1 count rows: the outer one in memory.
   const bool first_is_outer =
@@ -180,7 +166,7 @@ std::optional<RowAccess> normalize_access(const npu::Normalize& command, const P
   const Walk input{command.input, command.stride[loop]};
   const Walk output{command.output, command.stride[loop]};
   const uint32_t steps = steps_for({input, output}, count, pitches);
-  const uint64_t inside = span_of_others(command.extent, command.stride, loop);
+  const uint64_t inside = *span_of(command.extent, command.stride, loop);
   RowAccess access{.rows = count / steps, .loop = loop, .loop_steps = steps, .operands = {}};
   access.operands.push_back(operand_of_steps(input, Access::kRead, inside, steps, access.rows));
   access.operands.push_back({.address = command.parameters});
@@ -231,9 +217,9 @@ std::optional<RowAccess> matmul_access(const npu::Matmul& m, const Pitches& pitc
   if (loop == kProductLoops) return std::nullopt;
   const uint64_t sum_left = uint64_t{m.inner - 1} * m.left_inner_stride;
   const uint64_t sum_right = uint64_t{m.inner - 1} * m.right_inner_stride;
-  const uint64_t left_bytes = span_of_others(loops.extent, loops.left, loop) + sum_left;
-  const uint64_t right_bytes = span_of_others(loops.extent, loops.right, loop) + sum_right;
-  const uint64_t output_bytes = span_of_others(loops.extent, loops.output, loop);
+  const uint64_t left_bytes = *span_of(loops.extent, loops.left, loop) + sum_left;
+  const uint64_t right_bytes = *span_of(loops.extent, loops.right, loop) + sum_right;
+  const uint64_t output_bytes = *span_of(loops.extent, loops.output, loop);
   const Walk left{m.left, left_bytes <= loops.left[loop] ? loops.left[loop] : 0};
   const Walk right{m.right, right_bytes <= loops.right[loop] ? loops.right[loop] : 0};
   const Walk output{m.output, output_bytes <= loops.output[loop] ? loops.output[loop] : 0};
@@ -271,19 +257,6 @@ uint32_t outermost(const uint32_t (&extent)[npu::kMoveRank]) {
   return loop;
 }
 
-// Bytes from the first to behind the last of all loops but `left_out`; std::nullopt if one of them
-// steps back.
-std::optional<uint32_t> span_without(const uint32_t (&extent)[npu::kMoveRank],
-                                     const int32_t (&stride)[npu::kMoveRank], uint32_t left_out) {
-  uint64_t bytes = 1;
-  for (uint32_t d = 0; d < npu::kMoveRank; ++d) {
-    if (d == left_out || extent[d] == 1) continue;
-    if (stride[d] < 0) return std::nullopt;
-    bytes += uint64_t{extent[d] - 1} * static_cast<uint32_t>(stride[d]);
-  }
-  return bytes > UINT32_MAX ? std::nullopt : std::optional(static_cast<uint32_t>(bytes));
-}
-
 // The operands of a box with their strides, the result last.
 template <class Command>
 auto box_operands(Command& command) {
@@ -305,7 +278,7 @@ auto box_operands(Command& command) {
 std::optional<std::pair<RowOperand, uint32_t>> rows_of_loop(
     const uint32_t (&extent)[npu::kMoveRank], const int32_t (&stride)[npu::kMoveRank],
     npu::Address address, uint32_t loop, uint32_t pitch) {
-  const std::optional<uint32_t> inside = span_without(extent, stride, loop);
+  const std::optional<uint64_t> inside = span_of(extent, stride, loop);
   if (extent[loop] == 1 || stride[loop] <= 0 || pitch == 0 || !inside) return std::nullopt;
   const auto step = static_cast<uint32_t>(stride[loop]);
   if (pitch % step != 0 || extent[loop] % (pitch / step) != 0) return std::nullopt;
@@ -461,13 +434,6 @@ void match(RowAccess& access, const Pitches& pitches) {
 }
 
 }  // namespace
-
-void RowRange::include(RowRange other) {
-  if (other.empty()) return;
-  if (empty()) *this = other;
-  begin = std::min(begin, other.begin);
-  end = std::max(end, other.end);
-}
 
 RowRange storage_rows(const RowOperand& operand, RowRange of) {
   if (of.empty()) return {};

@@ -7,18 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "compiler/backends/neutron/call.h"
+#include "compiler/backends/neutron/memory/footprint.h"
 
 namespace dtr::neutron {
 
-// A half-open range of rows.
-struct RowRange {
-  uint32_t begin = 0, end = 0;
-  bool empty() const { return begin >= end; }
-  uint32_t count() const { return empty() ? 0 : end - begin; }
-  void include(RowRange other);
-  bool operator==(const RowRange&) const = default;
-};
+using RowRange = Range<uint32_t>;
 
 // One tensor operand of a call as rows of its storage.
 struct RowOperand {

@@ -372,12 +372,10 @@ class ChainSearch {
           if (address.region != operand && address.region != result) return;
           const ByteRange bytes = footprint(*part, address, graph_.storages[address.region].bytes);
           if (address.region == operand) {
-            read = read.begin == read.end ? bytes
-                                          : ByteRange{std::min(read.begin, bytes.begin),
-                                                      std::max(read.end, bytes.end)};
+            read.include(bytes);
             written |= access == Access::kWrite;
           } else if (access == Access::kWrite) {
-            write = {std::min(write.begin, bytes.begin), std::max(write.end, bytes.end)};
+            write.include(bytes);
           }
         });
         lag.add_call(read, write);
