@@ -29,7 +29,7 @@ class FunctionWorker final : public TaskWorker {
   std::function<Result<Bytes>(size_t)> run_;
 };
 
-TaskJob job_of(size_t count, std::function<Result<Bytes>(size_t)> run) {
+TaskJob job_of(size_t count, const std::function<Result<Bytes>(size_t)>& run) {
   return {.count = count, .open = [run]() -> Result<std::unique_ptr<TaskWorker>> {
             return std::make_unique<FunctionWorker>(run);
           }};
