@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _deuteron
@@ -24,11 +24,21 @@ from ._data import (
     to_row,
     to_rows,
 )
-from ._errors import as_arguments, fail, warn
+from ._errors import as_arguments, fail, warn, wrong_type
 from ._model import NO_SOURCE, in_one_piece, model_source, program_source
 from ._program import Program
 from ._progress import Progress
-from ._results import Profile, RunResult, Verification, at_least, check_choice
+from ._results import (
+    FINITE,
+    Profile,
+    RunResult,
+    Verification,
+    at_least,
+    check_choice,
+    flag,
+    number,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -177,27 +187,27 @@ def compile(
             )
         calibration = calibrate
     options: dict[str, Any] = {
-        "target": target,
-        "converter_seconds": at_least("converter_seconds", converter_seconds, 1),
-        "calibration_samples": at_least("calibration_samples", calibration_samples, 1),
+        "target": text_of("target", target),
+        "converter_seconds": at_least("converter_seconds", converter_seconds, 1, 86400),
+        "calibration_samples": at_least("calibration_samples", calibration_samples, 1, 1_000_000),
         "observer": observer,
         "accuracy": accuracy,
-        "labels": labels,
-        "equalize": bool(equalize),
+        "labels": text_of("labels", labels),
+        "equalize": flag("equalize", equalize),
         "round_weights": round_weights,
-        "keep_float": _names(keep_float),
+        "keep_float": _names("keep_float", keep_float),
         "io": io,
-        "check": bool(check),
-        "row_packing": bool(row_packing),
+        "check": flag("check", check),
+        "row_packing": flag("row_packing", row_packing),
         "schedule": schedule,
-        "debug_map": bool(debug_map),
-        "keep_off": _names(keep_off),
-        "force_on": _names(force_on),
-        "dims": [f"{name}={size}" for name, size in (dims or {}).items()],
-        "report_quantization": bool(report_quantization),
-        "elide_constants": bool(elide_constants),
-        "verbose": bool(verbose),
-        "time_passes": bool(time_passes),
+        "debug_map": flag("debug_map", debug_map),
+        "keep_off": _names("keep_off", keep_off),
+        "force_on": _names("force_on", force_on),
+        "dims": _sizes(dims),
+        "report_quantization": flag("report_quantization", report_quantization),
+        "elide_constants": flag("elide_constants", elide_constants),
+        "verbose": flag("verbose", verbose),
+        "time_passes": flag("time_passes", time_passes),
         "threads": at_least("threads", threads, 0),
     }
     paths: dict[str, Path | None] = {
@@ -214,19 +224,27 @@ def compile(
         "report_json": report_json,
         "emit_ir": emit_ir,
     }
-    options.update({name: path_of(path) for name, path in paths.items() if path is not None})
+    options.update({name: path_of(path, name) for name, path in paths.items() if path is not None})
     texts = {
         "converter": converter,
         "constants": constants,
-        "sram": None if sram is None else str(sram),
+        "sram": (
+            sram
+            if sram is None or isinstance(sram, str)
+            else str(at_least("sram", sram, 0, 2**63 - 1))
+        ),
         "optimize": optimize,
-        "max_loss": None if max_loss is None else str(max_loss),
+        "max_loss": (
+            max_loss
+            if max_loss is None or isinstance(max_loss, str)
+            else f"{number('max_loss', max_loss, 0, 100):.9f}"
+        ),
         "stop_at": stop_at,
         "print_after": print_after,
     }
-    options.update({name: text for name, text in texts.items() if text is not None})
+    options.update({name: text_of(name, text) for name, text in texts.items() if text is not None})
     if min_sqnr is not None:
-        options["min_sqnr"] = float(min_sqnr)
+        options["min_sqnr"] = number("min_sqnr", min_sqnr, -99, 99)
     if seconds is not None:
         options["seconds"] = seconds_of(seconds)
     labelled: list[Row] | None = None
@@ -241,7 +259,7 @@ def compile(
                 "calibrate_random has no effect with calibration",
                 "give one of them",
             )
-        options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1)
+        options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1, 10_000)
     loader, name = samples_of(calibration)
     if loader is None and name:
         options["calibration"] = name
@@ -269,7 +287,7 @@ def load(program: Any, tensors: Any = None, method: str = "") -> Program:
     method: of a program that has several; default: ``forward``, or the only one.
     """
     outside = NO_SOURCE if tensors is None else program_source(tensors)
-    return Program(_deuteron.load(program_source(program), outside, method))
+    return Program(_deuteron.load(program_source(program), outside, text_of("method", method)))
 
 
 def run(
@@ -295,7 +313,7 @@ def run(
     loaded = _program(program, tensors)
     if is_path(input):
         input = _read_arrays(path_of(input), loaded)
-    if samples:
+    if at_least("samples", samples, 0):
         entries = loaded._signature()
         rows = to_rows(input, entries)
         named = {entry[0]: entry for entry in entries}
@@ -358,9 +376,12 @@ def evaluate(
     executor raises.
     """
     loaded = _program(program, tensors)
+    at_least("chunks", chunks, 1)
     if executor is None:
         return eval(loaded, dataset, labels=labels, against=against)
-    at_least("chunks", chunks, 1)
+    if not callable(getattr(executor, "submit", None)):
+        raise wrong_type("executor", executor, "give an executor of concurrent.futures, or None")
+    labels = text_of("labels", labels)
     source = in_one_piece(NO_SOURCE if against is None else model_source(against))
     arrays, name = _dataset(dataset)
 
@@ -485,12 +506,17 @@ def compare(
     quantization steps), min_sqnr (dB), min_argmax (share of the samples): bounds that must hold.
     """
     rules = {
-        "step": step,
-        "rtol": rtol,
-        "atol": atol,
-        "max_steps": max_steps,
-        "min_sqnr": min_sqnr,
-        "min_argmax": min_argmax,
+        "step": (step, 2.2250738585072014e-308, FINITE[1]),
+        "rtol": (rtol, 0, FINITE[1]),
+        "atol": (atol, 0, FINITE[1]),
+        "max_steps": (max_steps, 0, FINITE[1]),
+        "min_sqnr": (min_sqnr, *FINITE),
+        "min_argmax": (min_argmax, 0, 1),
+    }
+    given = {
+        rule: number(rule, value, least, most)
+        for rule, (value, least, most) in rules.items()
+        if value is not None
     }
     rows, name = (None, "") if data is None else arrays_of(data)
     text, document = _deuteron.compare(
@@ -499,7 +525,7 @@ def compare(
         rows,
         name,
         at_least("samples", samples, 0),
-        {rule: float(value) for rule, value in rules.items() if value is not None},
+        given,
     )
     if json is not None:
         _deuteron.write(path_of(json), document.encode())
@@ -557,7 +583,11 @@ def qat_prepare(
     loader, name = samples_of(calibration)
     prepared = QatPrepared(
         *_deuteron.qat_prepare(
-            model_source(model), target, loader, name, at_least("threads", threads, 0)
+            model_source(model),
+            text_of("target", target),
+            loader,
+            name,
+            at_least("threads", threads, 0),
         )
     )
     if output is not None:
@@ -601,7 +631,10 @@ def convert(
     """
     made = Converted(
         *_deuteron.convert(
-            model_source(model), target, bool(fetch_constants_to_sram), bool(profile)
+            model_source(model),
+            text_of("target", target),
+            flag("fetch_constants_to_sram", fetch_constants_to_sram),
+            flag("profile", profile),
         )
     )
     if output is not None:
@@ -626,7 +659,11 @@ def firmware(
     given = programs if isinstance(programs, Mapping) else {"model": programs}
     handles = {str(name): _program(each, tensors)._handle for name, each in given.items()}
     return _deuteron.firmware(
-        list(handles.values()), list(handles), path_of(output), board, bool(checksum)
+        list(handles.values()),
+        list(handles),
+        path_of(output, "output"),
+        text_of("board", board),
+        flag("checksum", checksum),
     )
 
 
@@ -718,15 +755,28 @@ def _read_arrays(path: str, program: Program) -> dict[str, Any]:
     return {row[0]: from_row(row) for row in rows if row[0] in taken}
 
 
-def _names(value: Sequence[str] | str) -> list[str]:
-    return [value] if isinstance(value, str) else [str(each) for each in value]
+def _names(argument: str, value: Sequence[str] | str) -> list[str]:
+    if isinstance(value, str):
+        return [text_of(argument, value)]
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, Mapping)):
+        raise wrong_type(argument, value, 'give names: ["conv2d"]')
+    return [text_of(argument, each) for each in value]
+
+
+def _sizes(dims: Mapping[str, int] | None) -> list[str]:
+    if dims is None:
+        return []
+    if not isinstance(dims, Mapping):
+        raise wrong_type("dims", dims, 'give sizes by name: {"x.0": 1}')
+    return [
+        f"{text_of('dims', name)}={at_least(f'dims[{name!r}]', size, 1)}"
+        for name, size in dims.items()
+    ]
 
 
 def seconds_of(value: float) -> float:
     """What the command's --seconds takes."""
-    if not 0 <= value <= 86400:
-        raise fail("python-argument", f"seconds is {value}", "give 0 to 86400")
-    return float(value)
+    return number("seconds", value, 0, 86400)
 
 
 def _out(text: str) -> None:

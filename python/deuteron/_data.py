@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ._errors import DeuteronWarning, fail
+from ._errors import DeuteronWarning, fail, wrong_type
 
 if TYPE_CHECKING:
     import numpy
@@ -256,9 +256,12 @@ def loader_of(data: Data) -> Callable[[list[Input]], list[Row]]:
     return lambda inputs: to_rows(data, inputs)
 
 
-def path_of(value: Path) -> str:
-    """A path as text, checked for what no file system has."""
-    text = os.fspath(value)
+def path_of(value: Path, argument: str = "the path") -> str:
+    """A path as text, checked for what no file system has. `argument` is for messages."""
+    try:
+        text = os.fspath(value)
+    except TypeError:
+        raise wrong_type(argument, value, "give a path: text or pathlib.Path") from None
     if not isinstance(text, str):
         text = os.fsdecode(text)
     if not text or "\0" in text:

@@ -107,6 +107,25 @@ def fail(id: str, reason: str, fix: str = "", file: str = "", node: str = "") ->
     return Error("error", id, reason, fix, file, node)
 
 
+class ArgumentTypeError(Error, TypeError):
+    """An argument is of a type that it cannot have."""
+
+
+def shown(value: object) -> str:
+    """A value in a message: any object of the user's, and not all of a long one."""
+    try:
+        text = repr(value)
+    except Exception:
+        return "an object that cannot be shown"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def wrong_type(argument: str, value: object, fix: str) -> Error:
+    """An error of a type, to be raised."""
+    reason = f"{argument} cannot be {shown(value)}, of type {type(value).__name__}"
+    return ArgumentTypeError("error", "python-argument", reason, fix)
+
+
 class DeuteronWarning(UserWarning):
     """A result that is correct but may not be what you intended."""
 

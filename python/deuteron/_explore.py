@@ -10,7 +10,7 @@ from ._data import Data, Path, Row, arrays_of, parsed, path_of
 from ._errors import fail
 from ._model import model_source
 from ._progress import Progress
-from ._results import at_least, check_choice
+from ._results import at_least, check_choice, text_of
 
 __all__ = ["explore"]
 
@@ -53,7 +53,7 @@ def explore(
         "load_calibration": axis == "accuracy" and load_calibration is not None,
         "seconds": axis == "sram" and seconds is not None,
         "data": axis == "sram" and data is not None,
-        "labels": data is None and labels != "label",
+        "labels": data is None and text_of("labels", labels) != "label",
     }
     for name, useless in given.items():
         if useless:
@@ -61,22 +61,23 @@ def explore(
                 "python-argument", f"{name} has no effect with these arguments", "leave it out"
             )
     check_choice("io", io, ("float", "int8"))
-    options: dict[str, Any] = {"target": target, "io": io, "threads": threads}
+    options: dict[str, Any] = {"target": text_of("target", target), "io": io}
+    options["threads"] = at_least("threads", threads, 0)
     if constants is not None:
         check_choice("constants", constants, ("sram", "flash"))
         options["constants"] = constants
     if recipe is not None:
-        options["recipe"] = path_of(recipe)
+        options["recipe"] = path_of(recipe, "recipe")
     if load_calibration is not None:
-        options["load_calibration"] = path_of(load_calibration)
+        options["load_calibration"] = path_of(load_calibration, "load_calibration")
     if calibrate_random is not None:
-        options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1)
+        options["calibrate_random"] = at_least("calibrate_random", calibrate_random, 1, 10_000)
     if seconds is not None:
         options["seconds"] = seconds_of(seconds)
     labelled: list[Row] | None = None
     if data is not None:
         labelled, options["data"] = arrays_of(data)
-        options["labels"] = labels
+        options["labels"] = text_of("labels", labels)
     loader, name = samples_of(calibration)
     if loader is None and name:
         options["calibration"] = name
@@ -86,7 +87,7 @@ def explore(
             source,
             options,
             axis,
-            20 if points is None else at_least("points", points, 2),
+            20 if points is None else at_least("points", points, 2, 200),
             loader,
             "calibration",
             labelled,

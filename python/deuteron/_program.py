@@ -14,7 +14,6 @@ from ._data import (
     Row,
     arrays_of,
     from_row,
-    is_array,
     is_path,
     is_tensor,
     parsed,
@@ -26,6 +25,7 @@ from ._errors import Error, fail, warn
 from ._model import NO_SOURCE, Source, in_one_piece, model_source
 from ._progress import Progress
 from ._results import (
+    FINITE,
     AccuracySearch,
     InputSpec,
     Memory,
@@ -35,7 +35,10 @@ from ._results import (
     Verification,
     at_least,
     check_choice,
+    flag,
     framed,
+    number,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -212,6 +215,7 @@ class Program:
         program was compiled from. samples: use at most this many (0: all). min_sqnr: a layer with a
         lower SQNR (dB) is bad. threads: 0 for all; the result does not depend on it.
         """
+        min_sqnr = number("min_sqnr", min_sqnr, *FINITE)
         if data is None:
             raise fail("python-argument", "there are no samples to verify on", "give data")
         source = self._model if against is None else model_source(against)
@@ -228,7 +232,7 @@ class Program:
                 source,
                 rows,
                 name,
-                samples or _ALL_SAMPLES,
+                at_least("samples", samples, 0, _ALL_SAMPLES) or _ALL_SAMPLES,
                 min_sqnr,
                 at_least("threads", threads, 0),
             )
@@ -252,8 +256,10 @@ class Program:
         profile_events: room for events of a run, the oldest are kept. debug_buffer: record what
         operators compute too, for ExecuTorch's Inspector.
         """
+        events = at_least("profile_events", profile_events, 1, 16_777_216)
+        values = flag("debug_buffer", debug_buffer)
         rows = None if data is None else self._data(data, read=True)[0]
-        handle = self._handle.profile(rows, "input", profile_events, debug_buffer)
+        handle = self._handle.profile(rows, "input", events, values)
         return Profile(handle, self._handle.report_json)
 
     def explain(self, op: str = "", most: int = 5) -> str:
@@ -261,7 +267,7 @@ class Program:
 
         op: only operators whose name, module or kernel contains this; most: number of operators.
         """
-        return self._handle.explain(op, most)
+        return self._handle.explain(text_of("op", op), at_least("most", most, 1, 1_000_000))
 
     def inspect(self) -> str:
         """The program as text, with the microcode of the NPU decoded."""
@@ -303,7 +309,13 @@ class Program:
          board: qemu-an505 (Cortex-M33) or qemu-an547 (Cortex-M55). checksum: whether the
         loader checks the program's.
         """
-        return _deuteron.firmware([self._handle], [name], path_of(output), board, checksum)
+        return _deuteron.firmware(
+            [self._handle],
+            [text_of("name", name)],
+            path_of(output, "output"),
+            text_of("board", board),
+            flag("checksum", checksum),
+        )
 
     # ---- how it looks
 
@@ -350,7 +362,7 @@ class Program:
                 self._handle,
                 rows,
                 name,
-                labels,
+                text_of("labels", labels),
                 source,
                 at_least("threads", threads, 0),
                 shown,
@@ -392,12 +404,8 @@ class Program:
 
     def _data(self, data: Data, read: bool = False) -> tuple[list[Row] | None, str]:
         if is_path(data):
-            if not read:
-                return None, path_of(data)
-            import numpy
-
-            loaded = numpy.load(path_of(data))
-            data = loaded if is_array(loaded) else dict(loaded)
+            path = path_of(data)
+            return (_deuteron.read_arrays(self._handle, path) if read else None), path
         return to_rows(data, self._signature()), "data"
 
 

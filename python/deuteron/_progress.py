@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any
 
+from ._errors import wrong_type
+
 # Work that ends sooner shows nothing.
 _DELAY = 0.5
 
@@ -17,6 +19,8 @@ class Progress:
     """
 
     def __init__(self, label: str, show: bool | None) -> None:
+        if show is not None and not isinstance(show, bool):
+            raise wrong_type("progress", show, "give None, True or False")
         self.label = label
         self.show = show
         self.start = time.monotonic()

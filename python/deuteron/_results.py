@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from . import _deuteron
 from ._data import Path, parsed, path_of
-from ._errors import fail
+from ._errors import fail, shown, wrong_type
 
 __all__ = [
     "AccuracySearch",
@@ -259,7 +259,7 @@ class Profile:
         """
         check_choice("by", by, ("operator", "module", "kernel", "memory"))
         check_choice("sort", sort, ("cycles", "program"))
-        return self._handle.text(by, sort, filter, depth)
+        return self._handle.text(by, sort, text_of("filter", filter), at_least("depth", depth, 0))
 
     def to_csv(
         self,
@@ -272,7 +272,8 @@ class Profile:
         """The same table for a spreadsheet; into a file too, where a path is given."""
         check_choice("by", by, ("operator", "module", "kernel", "memory"))
         check_choice("sort", sort, ("cycles", "program"))
-        return _written(self._handle.csv(by, sort, filter, depth), path)
+        table = self._handle.csv(by, sort, text_of("filter", filter), at_least("depth", depth, 0))
+        return _written(table, path)
 
     def to_json(self, path: Path | None = None) -> str:
         """Everything that is known, as JSON."""
@@ -295,6 +296,8 @@ class Profile:
 
         verify: adds the errors of layers to it.
         """
+        if verify is not None and not isinstance(verify, Verification):
+            raise wrong_type("verify", verify, "give what Program.verify returned")
         verified = verify.to_json() if verify is not None else ""
         return _written(self._handle.html(self._compile_report, verified), path)
 
@@ -303,7 +306,11 @@ class Profile:
     ) -> str:
         """The table of both side by side, what got slower in ``other`` first."""
         check_choice("by", by, ("operator", "module", "kernel", "memory"))
-        return self._handle.compare_text(other._handle, by, filter, depth)
+        if not isinstance(other, Profile):
+            raise wrong_type("other", other, "give another Profile")
+        return self._handle.compare_text(
+            other._handle, by, text_of("filter", filter), at_least("depth", depth, 0)
+        )
 
     def __repr__(self) -> str:
         return self.text().rstrip("\n")
@@ -312,22 +319,70 @@ class Profile:
         return framed(self.to_html())
 
 
+# What arguments may be. Each returns the value, or raises Error `python-argument`.
+
+
 def check_choice(argument: str, value: str, choices: tuple[str, ...]) -> None:
+    fix = f"give one of: {', '.join(choices)}"
+    if not isinstance(value, str):
+        raise wrong_type(argument, value, fix)
     if value not in choices:
-        raise fail(
-            "python-argument",
-            f"{argument} is {value!r}",
-            f"give one of: {', '.join(choices)}",
-        )
+        raise fail("python-argument", f"{argument} is {shown(value)}", fix)
 
 
-def at_least(argument: str, value: int, least: int) -> int:
+def at_least(argument: str, value: int, least: int, most: int = 2**31 - 1) -> int:
     import operator
 
-    number = operator.index(value)
-    if number < least or number > 2**31 - 1:
-        raise fail("python-argument", f"{argument} is {number}", f"give {least} or more")
+    fix = f"give a whole number from {least:,} to {most:,}"
+    if isinstance(value, bool):
+        raise wrong_type(argument, value, fix)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise wrong_type(argument, value, fix) from None
+    if not least <= number <= most:
+        # Numbers of thousands of digits have no text.
+        raise fail("python-argument", f"{argument} is {shown(number)}", fix)
     return number
+
+
+# The least and the greatest number that is finite.
+FINITE = (-1.7976931348623157e308, 1.7976931348623157e308)
+
+
+def number(argument: str, value: float, least: float, most: float) -> float:
+    """A finite number within bounds: NaN is not."""
+    import numbers
+
+    fix = f"give a number from {least:g} to {most:g}"
+    if (least, most) == FINITE:
+        fix = "give a finite number"
+    elif most == FINITE[1]:
+        fix = f"give a finite number from {least:g}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise wrong_type(argument, value, fix)
+    if not least <= value <= most:
+        raise fail("python-argument", f"{argument} is {shown(value)}", fix)
+    return float(value)
+
+
+def flag(argument: str, value: bool) -> bool:
+    # NumPy's own kind of bool too.
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise wrong_type(argument, value, "give True or False")
+    return bool(value)
+
+
+def text_of(argument: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise wrong_type(argument, value, "give text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise fail(
+            "python-argument", f"{argument} is {shown(value)}, no Unicode", "give text in Unicode"
+        ) from None
+    return value
 
 
 def _written(text: str, path: Path | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._errors import fail
+from ._results import flag
 
 __all__ = ["train_batch_norms"]
 
@@ -26,10 +27,11 @@ def train_batch_norms(module: Any, on: bool = True) -> int:
             f"module is a {type(module).__name__}",
             "give prepared.exported_program().module()",
         )
+    training = flag("on", on)
     found = 0
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.batch_norm.default:
-            node.args = (*node.args[:_TRAINING], bool(on), *node.args[_TRAINING + 1 :])
+            node.args = (*node.args[:_TRAINING], training, *node.args[_TRAINING + 1 :])
             found += 1
     module.recompile()
     return found

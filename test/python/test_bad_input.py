@@ -75,13 +75,18 @@ def test_arguments_are_checked(digits):
     with pytest.raises(TypeError):
         deuteron.compile(model, data, threads=1.5)
     for option, value, what in (
-        ("stop_at", b"conv", "of type bytes"),
-        ("stop_at", "\udcff", "text that is not Unicode"),
-        ("target", {}, "of type dict"),
-        ("converter", 3, "3"),
+        ("stop_at", b"conv", "cannot be b'conv', of type bytes"),
+        ("target", {}, "cannot be {}, of type dict"),
+        ("converter", 3, "cannot be 3, of type int"),
+        ("dims", 3, "cannot be 3, of type int"),
+        ("keep_off", 3, "cannot be 3, of type int"),
+        ("output", 3, "cannot be 3, of type int"),
+        ("equalize", "no", "cannot be 'no', of type str"),
     ):
-        with pytest.raises(TypeError, match=f"`{option}` cannot be {what}"):
-            deuteron.compile(model, data, **{option: value})
+        error = refused("python-argument", deuteron.compile, model, data, **{option: value})
+        assert isinstance(error, TypeError) and error.reason == f"{option} {what}" and error.fix
+    error = refused("python-argument", deuteron.compile, model, data, stop_at="\udcff")
+    assert "no Unicode" in error.reason
 
 
 # ---- arrays
