@@ -284,7 +284,8 @@ def compile(
 def load(program: Any, tensors: Any = None, method: str = "") -> Program:
     """Reads a program: the path or the bytes of a .pte file, and of its tensor file (.ptd).
 
-    method: of a program that has several; default: ``forward``, or the only one.
+    method: of a program that has several; default: ``forward``, or the only one. Functions that take
+    a program take this too.
     """
     outside = NO_SOURCE if tensors is None else program_source(tensors)
     return Program(_deuteron.load(program_source(program), outside, text_of("method", method)))
@@ -297,6 +298,7 @@ def run(
     output: Path | None = None,
     samples: int = 0,
     tensors: Any = None,
+    method: str = "",
     repeat: int = 1,
     on: str = "host",
     threads: int = 0,
@@ -310,7 +312,7 @@ def run(
     repeat: runs of each sample, for timing. on: ``host``, or where firmware is built and run, its
     instructions counted; threads: see Program.run.
     """
-    loaded = _program(program, tensors)
+    loaded = _program(program, tensors, method)
     if is_path(input):
         input = _read_arrays(path_of(input), loaded)
     if at_least("samples", samples, 0):
@@ -337,6 +339,7 @@ def eval(
     against: Any = None,
     json: Path | None = None,
     tensors: Any = None,
+    method: str = "",
     threads: int = 0,
     progress: bool | None = None,
 ) -> dict[str, Any]:
@@ -348,7 +351,9 @@ def eval(
     ``same_class`` (shares from 0 to 1), ``sqnr_db`` (dB) and the cost of one inference:
     ``npu_total_cycles``, ``cpu_cycles`` (estimated), ``total_cycles`` and ``milliseconds``.
     """
-    document = _program(program, tensors)._evaluated(data, labels, against, threads, progress)
+    document = _program(program, tensors, method)._evaluated(
+        data, labels, against, threads, progress
+    )
     if json is not None:
         _deuteron.write(path_of(json), document.encode())
     figures: dict[str, Any] = parsed(document)
@@ -364,6 +369,7 @@ def evaluate(
     against: Any = None,
     chunks: int = 64,
     tensors: Any = None,
+    method: str = "",
 ) -> dict[str, Any]:
     """Computes the accuracy of a program, as ``eval`` does, on the workers of an executor.
 
@@ -375,7 +381,7 @@ def evaluate(
     the last bit. Raises Error, that of the first failing call in the order of samples, or what the
     executor raises.
     """
-    loaded = _program(program, tensors)
+    loaded = _program(program, tensors, method)
     at_least("chunks", chunks, 1)
     if executor is None:
         return eval(loaded, dataset, labels=labels, against=against)
@@ -452,10 +458,11 @@ def verify(
     min_sqnr: float = 10.0,
     json: Path | None = None,
     tensors: Any = None,
+    method: str = "",
     threads: int = 0,
 ) -> Verification:
     """Compares a program with its model layer by layer: see Program.verify."""
-    result = _program(program, tensors).verify(
+    result = _program(program, tensors, method).verify(
         data, against=against, samples=samples, min_sqnr=min_sqnr, threads=threads
     )
     if json is not None:
@@ -490,6 +497,7 @@ def compare(
     *,
     data: Any = None,
     samples: int = 0,
+    method: str = "",
     step: float | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -520,8 +528,8 @@ def compare(
     }
     rows, name = (None, "") if data is None else arrays_of(data)
     text, document = _deuteron.compare(
-        _side(a, "a"),
-        _side(b, "b"),
+        _side(a, "a", method),
+        _side(b, "b", method),
         rows,
         name,
         at_least("samples", samples, 0),
@@ -650,6 +658,7 @@ def firmware(
     *,
     board: str = "qemu-an505",
     tensors: Any = None,
+    method: str = "",
     checksum: bool = True,
 ) -> dict[str, list[str]]:
     """Writes a CMake project that runs programs on a board: see Program.firmware.
@@ -657,7 +666,7 @@ def firmware(
     programs: one program, or a dict of them by name, which share one arena and run one at a time.
     """
     given = programs if isinstance(programs, Mapping) else {"model": programs}
-    handles = {str(name): _program(each, tensors)._handle for name, each in given.items()}
+    handles = {str(name): _program(each, tensors, method)._handle for name, each in given.items()}
     return _deuteron.firmware(
         list(handles.values()),
         list(handles),
@@ -673,28 +682,30 @@ def profile(
     program: Path | None = None,
     etrecord: Path | None = None,
     tensors: Any = None,
+    method: str = "",
 ) -> Profile:
     """Shows where the cycles of a run went.
 
     trace: a Program or a .pte file, which is run; or the path of a profile (.etdump, or
     profile.bin of a device), whose operators ``program`` or ``etrecord`` name.
     """
-    if isinstance(trace, Program):
-        return trace.profile()
     if not is_path(trace):
-        return load(trace, tensors).profile()
+        return _program(trace, tensors, method).profile()
     handle = _deuteron.read_profile(
         path_of(trace),
         path_of(program) if program is not None else "",
         path_of(etrecord) if etrecord is not None else "",
         [path_of(tensors)] if tensors is not None else [],
+        text_of("method", method),
     )
     return Profile(handle)
 
 
-def explain(program: Any, op: str = "", *, most: int = 5, tensors: Any = None) -> str:
+def explain(
+    program: Any, op: str = "", *, most: int = 5, tensors: Any = None, method: str = ""
+) -> str:
     """Explains in words what determines the cycles of operators: see Program.explain."""
-    return _program(program, tensors).explain(op, most)
+    return _program(program, tensors, method).explain(op, most)
 
 
 def inspect(file: Any) -> str:
@@ -721,8 +732,12 @@ def ops() -> list[dict[str, Any]]:
 # ---- helpers
 
 
-def _program(program: Any, tensors: Any) -> Program:
-    return program if isinstance(program, Program) else load(program, tensors)
+def _program(program: Any, tensors: Any, method: str) -> Program:
+    if not isinstance(program, Program):
+        return load(program, tensors, method)
+    if text_of("method", method) in ("", program._handle.method):
+        return program
+    return load(program.pte, program.tensors or None, method)
 
 
 def samples_of(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | None, str]:
@@ -734,17 +749,18 @@ def samples_of(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | 
     return loader_of(data), "calibration"
 
 
-def _side(value: Any, name: str) -> tuple[str, Any, list[Row] | None, Any, str]:
+def _side(value: Any, name: str, method: str) -> tuple[str, Any, list[Row] | None, Any, str]:
     """One side of a comparison: a file, bytes, or arrays."""
+    method = text_of("method", method)
     if isinstance(value, Program):
         handle = value._handle
-        return handle.name or name, value.pte, None, value.tensors or None, handle.method
+        return handle.name or name, value.pte, None, value.tensors or None, method or handle.method
     if isinstance(value, Mapping):
         return name, None, [to_row(str(each), array) for each, array in value.items()], None, ""
     if hasattr(value, "__array__"):
         return name, None, [to_row("output_0", value)], None, ""
     source = model_source(value)
-    return source[0], source[1], None, None, ""
+    return source[0], source[1], None, None, method
 
 
 def _read_arrays(path: str, program: Program) -> dict[str, Any]:

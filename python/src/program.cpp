@@ -346,9 +346,9 @@ void bind_program(nb::module_& module) {
       });
   module.def("read_profile",
              [](const std::string& path, const std::string& program, const std::string& record,
-                const std::vector<std::string>& tensors) {
+                const std::vector<std::string>& tensors, const std::string& method) {
                return work([&](Work&) {
-                 TracedProfile read = take(read_profile(path, program, record, tensors));
+                 TracedProfile read = take(read_profile(path, program, record, tensors, method));
                  auto handle = std::make_unique<ProfileHandle>();
                  handle->trace = std::move(read.trace);
                  handle->profile = std::move(read.profile);

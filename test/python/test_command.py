@@ -127,7 +127,6 @@ def test_every_option_of_the_command_is_an_argument(command):
         options = re.findall(r"^  (?:-\w,)?--([a-z0-9-]+)", command(verb, "--help"), re.MULTILINE)
         names = {option.replace("-", "_") for option in options}
         names -= {"help", "diagnostics", "version", "tensors", "markdown"}
-        names -= {"method"}  # of deuteron.load, whose program every verb takes
         others = set(elsewhere.get(verb, "").split())
         assert others <= names, verb
         for name in names - others:
