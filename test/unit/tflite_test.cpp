@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(Committed, LitertVectors,
 // the rest by the rule.
 void judge_operators(const std::filesystem::path& folder) {
   for (const char* name : {"operators_numbers", "operators_structure", "operators_int8",
-                           "operators_uint8", "operators_special"}) {
+                           "operators_uint8", "operators_special", "operators_stablehlo"}) {
     const Compared compared =
         judge(folder / (std::string(name) + ".tflite"), {.codes = 1, .relative = 0x1p-20});
     EXPECT_GT(compared.tensors, 0);

@@ -229,6 +229,10 @@ constexpr OperatorDef kOperators[] = {
     {BuiltinOperator::SELECT_V2, 3, 3, select},
     {BuiltinOperator::SQUARE, 1, 1, square},
     {BuiltinOperator::SQUARED_DIFFERENCE, 2, 2, squared_difference},
+    {BuiltinOperator::STABLEHLO_ADD, 2, 2, one_op<ops::kAddTensor>},
+    {BuiltinOperator::STABLEHLO_MAXIMUM, 2, 2, one_op<ops::kMaximum>},
+    {BuiltinOperator::STABLEHLO_MINIMUM, 2, 2, one_op<ops::kMinimum>},
+    {BuiltinOperator::STABLEHLO_MULTIPLY, 2, 2, one_op<ops::kMulTensor>},
 };
 
 }  // namespace

@@ -629,12 +629,28 @@ def special():
                 )
 
 
+def stablehlo():
+    """Operators of StableHLO that compute element by element."""
+    for shape in SHAPES:
+        for code in ("ADD", "MAXIMUM", "MINIMUM", "MULTIPLY"):
+            for dtype in (F, I, L):
+                yield f"STABLEHLO_{code} {dtype.__name__}", lambda m, c=code, s=shape, d=dtype: m.op(
+                    getattr(B, f"STABLEHLO_{c}"),
+                    [m.x(s, d, -9, 9), m.x(s, d, -9, 9)],
+                    list(s),
+                    None,
+                    None,
+                    d,
+                )
+
+
 GROUPS = {
     "operators_special": special,
     "operators_numbers": elementwise,
     "operators_structure": structural,
     "operators_int8": lambda: quantized(Q),
     "operators_uint8": lambda: quantized(U),
+    "operators_stablehlo": stablehlo,
 }
 
 
