@@ -160,16 +160,16 @@ class Explorer {
       if (own_ == nullptr) own_ = open();
       for (const std::vector<std::byte>& input : inputs) {
         DTR_ASSIGN(const std::vector<std::byte> result, own_->run(0, input));
-        DTR_TRY(add(unpack(result)));
+        DTR_TRY(record(unpack(result)));
       }
       return {};
     }
     DTR_ASSIGN(const std::vector<std::vector<std::byte>> results, pool_->run(inputs));
-    for (const std::vector<std::byte>& result : results) DTR_TRY(add(unpack(result)));
+    for (const std::vector<std::byte>& result : results) DTR_TRY(record(unpack(result)));
     return {};
   }
 
-  Result<void> add(ProgramRun run) {
+  Result<void> record(ProgramRun run) {
     const FrontierPoint& point = run.point;
     frontier_.model = run.model;
     if (point.touched_bytes > run.planned_bytes || point.sram_bytes > point.budget_bytes)
@@ -193,10 +193,13 @@ class Explorer {
     };
     if (run.sizes != first_->sizes) return differs("the number of outputs");
     size_t begin = 0;
-    for (size_t i = 0; i < run.sizes.size(); begin += run.sizes[i++])
-      if (!std::ranges::equal(std::span(run.outputs).subspan(begin, run.sizes[i]),
-                              std::span(first_->outputs).subspan(begin, run.sizes[i])))
+    for (size_t i = 0; i < run.sizes.size(); ++i) {
+      const auto size = static_cast<size_t>(run.sizes[i]);
+      if (!std::ranges::equal(std::span(run.outputs).subspan(begin, size),
+                              std::span(first_->outputs).subspan(begin, size)))
         return differs(fmt::format("output {}", i));
+      begin += size;
+    }
     return {};
   }
 

@@ -36,8 +36,8 @@ struct Frontier {
 };
 
 // Compiles the model, a path or bytes, without a budget and for the smallest program, then for
-// budgets between them, a constant factor apart. Runs each program on the same input (the first
-// calibration sample, else noise) and writes the files that the options name. Errors: those of
+// budgets between them, a constant factor apart. Runs each program on the same input
+// (noise from a fixed seed) and writes the files that the options name. Errors: those of
 // compile_with_options; kCheckFailed, if an output differs from that of the program without a
 // budget or a program touches more SRAM than it plans.
 Result<Frontier> explore(const ModelSource& source, const ExploreOptions& options,

@@ -48,10 +48,10 @@ class Unpacker {
     return true;
   }
   // The next `count` bytes, which refer to those given.
-  [[nodiscard]] bool take_bytes(size_t count, std::span<const std::byte>& bytes) {
+  [[nodiscard]] bool take_bytes(uint64_t count, std::span<const std::byte>& bytes) {
     if (rest_.size() < count) return false;
-    bytes = rest_.first(count);
-    rest_ = rest_.subspan(count);
+    bytes = rest_.first(static_cast<size_t>(count));
+    rest_ = rest_.subspan(bytes.size());
     return true;
   }
   [[nodiscard]] bool take_sized(std::span<const std::byte>& bytes) {
