@@ -13,10 +13,8 @@ import atexit
 
 from . import _deuteron
 from ._commands import (
-    Comparison,
     Converted,
     QatPrepared,
-    compare,
     compile,
     convert,
     eval,
@@ -32,6 +30,7 @@ from ._commands import (
     targets,
     verify,
 )
+from ._compare import Comparison, compare
 from ._errors import DeuteronWarning, Error, Place
 from ._explore import explore
 from ._program import Program
