@@ -216,16 +216,6 @@ MethodValue split(const std::string& text) {
                                  : MethodValue{text.substr(0, at), text.substr(at + 1)};
 }
 
-// A word of C++, since names of methods become namespaces.
-bool is_method_name(std::string_view name) {
-  constexpr size_t kLongest = 64;
-  const auto is_letter = [](char c) {
-    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
-  return !name.empty() && name.size() <= kLongest && is_letter(name.front()) &&
-         std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
-}
-
 // A file may have a `=` in its name.
 bool is_one_file(const std::vector<std::string>& models) {
   std::error_code none;
@@ -334,9 +324,10 @@ Result<void> run_methods(const CompileVerb& given, const CompileWatch& watch) {
     own.dims = values_of(own.dims, names[i], names, "=");
     for (std::vector<std::string>* nodes : {&own.keep_float, &own.keep_off, &own.force_on})
       *nodes = values_of(*nodes, names[i], names);
-    methods.push_back({names[i], std::move(own)});
+    methods.push_back({.name = names[i], .options = std::move(own)});
   }
-  DTR_ASSIGN(const CompiledMethods made, compile_methods(methods, given.options.output, watch));
+  DTR_ASSIGN(const CompiledMethods made,
+             compile_methods(std::move(methods), given.options.output, watch));
   for (size_t i = 0; i < names.size(); ++i)
     print("method {}\n{}\n", names[i], EncodedLines{to_text(made.methods[i].report)});
   print("program {}: {} method{}, {} bytes, of them {} constants and payloads\n",

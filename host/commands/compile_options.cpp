@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
@@ -551,15 +552,29 @@ Result<void> check_fits(const CompiledMethods& made, const std::string& output) 
 
 }  // namespace
 
-Result<CompiledMethods> compile_methods(std::span<const MethodModel> methods,
-                                        const std::string& output, const CompileWatch& watch) {
+bool is_method_name(std::string_view name) {
+  constexpr size_t kLongest = 64;
+  const auto is_letter = [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  return !name.empty() && name.size() <= kLongest && is_letter(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+Result<CompiledMethods> compile_methods(std::vector<MethodModel> methods, const std::string& output,
+                                        const CompileWatch& watch) {
   for (const MethodModel& method : methods)
     DTR_TRY(check_outputs({method.options.model, method.options.calibration}, {output}));
-  DTR_ASSIGN(OutputFile file, OutputFile::create(output));
+  std::optional<OutputFile> file;
+  if (!output.empty()) {
+    DTR_ASSIGN(file, OutputFile::create(output));
+  }
   CompiledMethods made;
-  for (const MethodModel& method : methods) {
+  for (MethodModel& method : methods) {
+    ModelSource source = method.source ? *std::move(method.source) : method.options.model;
     DTR_ASSIGN(CompiledModel compiled,
-               compile_with_options(method.options.model, method.options, watch));
+               compile_with_options(std::move(source), method.options, watch,
+                                    std::exchange(method.samples, std::nullopt)));
     DTR_TRY(restore_payloads(compiled.compilation));
     compiled.compilation.emitted.plan.method = method.name;
     made.methods.push_back(std::move(compiled));
@@ -571,8 +586,10 @@ Result<CompiledMethods> compile_methods(std::span<const MethodModel> methods,
              serialize_program(plans, {.debug_map = methods.front().options.debug_map}));
   DTR_TRY(check_fits(made, output));
   note_states(watch, made);
-  DTR_TRY(file.write(made.program.bytes));
-  DTR_TRY(file.commit());
+  if (file) {
+    DTR_TRY(file->write(made.program.bytes));
+    DTR_TRY(file->commit());
+  }
   return made;
 }
 

@@ -94,21 +94,29 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
                                            std::optional<SampleSource> samples = std::nullopt,
                                            std::span<const NamedTensor> labelled = {});
 
+// Whether a method can have the name: a word of letters, digits and _ that does not begin with a
+// digit, at most 64 long, since names of methods become namespaces of C++.
+bool is_method_name(std::string_view name);
+
 // A model that becomes a method of a program. `options` name the model, and no file to write.
+// `source` and `samples`, if they are given, take the place of `options.model` and
+// `options.calibration`.
 struct MethodModel {
   std::string name;
   CompileOptions options;
+  std::optional<ModelSource> source = {};
+  std::optional<SampleSource> samples = {};
 };
 struct CompiledMethods {
   std::deque<CompiledModel> methods;  // not a vector: their moves may throw
   SerializedPte program;
 };
 // Compiles and checks each model as compile_with_options does, and writes them to `output` as
-// methods of one program. They run in turn in one arena; each keeps states of its own. Errors:
-// those of compile_with_options and serialize_program; kMemoryExceeded, if the states of all
-// methods and the largest arena exceed the SRAM.
-Result<CompiledMethods> compile_methods(std::span<const MethodModel> methods,
-                                        const std::string& output, const CompileWatch& watch);
+// methods of one program; an empty `output` writes nothing. They run in turn in one arena; each
+// keeps states of its own. Errors: those of compile_with_options and serialize_program;
+// kMemoryExceeded, if the states of all methods and the largest arena exceed the SRAM.
+Result<CompiledMethods> compile_methods(std::vector<MethodModel> methods, const std::string& output,
+                                        const CompileWatch& watch);
 
 // The target of --target: a name, or the path of a target file. Errors: kTargetUnknown, with the
 // names of those that are; those of read_target and check_target_recipe.

@@ -15,7 +15,6 @@ from . import _deuteron
 from ._commands import (
     Converted,
     QatPrepared,
-    compile,
     convert,
     eval,
     evaluate,
@@ -31,6 +30,7 @@ from ._commands import (
     verify,
 )
 from ._compare import Comparison, compare
+from ._compile import compile
 from ._errors import DeuteronWarning, Error, Place
 from ._explore import explore
 from ._program import Program

@@ -256,6 +256,15 @@ def loader_of(data: Data) -> Callable[[list[Input]], list[Row]]:
     return lambda inputs: to_rows(data, inputs)
 
 
+def samples_of(data: Data | None) -> tuple[Callable[[list[Input]], list[Row]] | None, str]:
+    """A loader, or the path of a file."""
+    if data is None:
+        return None, ""
+    if is_path(data):
+        return None, path_of(data)
+    return loader_of(data), "calibration"
+
+
 def path_of(value: Path, argument: str = "the path") -> str:
     """A path as text, checked for what no file system has. `argument` is for messages."""
     try:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from . import _deuteron
-from ._commands import samples_of, seconds_of
-from ._data import Data, Path, Row, arrays_of, parsed, path_of
+from ._data import Data, Path, Row, arrays_of, parsed, path_of, samples_of
 from ._errors import fail
 from ._model import model_source
 from ._progress import Progress
-from ._results import at_least, check_choice, text_of
+from ._results import at_least, check_choice, seconds_of, text_of
 
 __all__ = ["explore"]
 

@@ -59,6 +59,8 @@ class Program:
         self._model = model
         self._inputs: list[Input] | None = None
         self._page: str | None = None
+        # Those of the same bytes by method, which share this dict; None: not asked for yet.
+        self._methods: dict[str, Program] | None = None
 
     # ---- what it is
 
@@ -76,6 +78,29 @@ class Program:
     def target(self) -> str:
         """Name of the machine that it was compiled for."""
         return self._handle.target()
+
+    @property
+    def method(self) -> str:
+        """Name of the method that a call runs: ``forward`` of most programs."""
+        chosen, _ = self._handle.methods()
+        return chosen
+
+    @property
+    def methods(self) -> dict[str, Program]:
+        """The methods of the program by name, each as a Program of the same bytes.
+
+        ``program.methods["decode"](x)`` runs one (docs/methods.md); reports, profiles and states are
+        those of one method, ``save`` writes all.
+        """
+        if self._methods is None:
+            chosen, names = self._handle.methods()
+            self._methods = {
+                name: self if name == chosen else Program(self._handle.with_method(name))
+                for name in names
+            }
+            for program in self._methods.values():
+                program._methods = self._methods
+        return dict(self._methods)
 
     @property
     def inputs(self) -> list[InputSpec]:
@@ -321,7 +346,11 @@ class Program:
 
     def __repr__(self) -> str:
         if self._handle.report_text:
-            return self._handle.report_text.rstrip("\n")
+            report = self._handle.report_text.rstrip("\n")
+            others = [name for name in self._methods or () if name != self.method]
+            if not others:
+                return report
+            return f"method {self.method} (others: {', '.join(others)})\n{report}"
         inputs = ", ".join(f"{each.name}: {each.dtype} {each.shape}" for each in self.inputs)
         size = f"{len(self.pte):,} bytes"
         return f"<deuteron.Program {self._handle.name!r} for {self.target}, {size}, ({inputs})>"

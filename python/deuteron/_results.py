@@ -366,6 +366,11 @@ def number(argument: str, value: float, least: float, most: float) -> float:
     return float(value)
 
 
+def seconds_of(value: float) -> float:
+    """What the command's --seconds takes."""
+    return number("seconds", value, 0, 86400)
+
+
 def flag(argument: str, value: bool) -> bool:
     # NumPy's own kind of bool too.
     if type(value).__name__ not in ("bool", "bool_"):

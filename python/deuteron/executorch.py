@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _deuteron
-from ._commands import _names
+from ._compile import _names
 from ._edge import (
     TAG,
     as_export,

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
+
+#include <deque>
 
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/placement_report.h"
@@ -132,6 +135,29 @@ std::vector<NamedTensor> tensors_or_none(nb::handle arrays) {
   return arrays.is_none() ? std::vector<NamedTensor>() : to_tensors(arrays);
 }
 
+CompileWatch watch_of(Work& running, nb::handle progress, nb::handle step, nb::handle out,
+                      nb::handle err, nb::handle warn) {
+  return {.out = text_to(out, running),
+          .err = text_to(err, running),
+          .on_warning =
+              [&running, warn](const Diagnostic& warning) {
+                running.post([warn, warning] { warn(python::to_python(warning)); });
+              },
+          .progress = progress_to(progress, running),
+          .on_step = text_to(step, running)};
+}
+
+std::unique_ptr<ProgramHandle> handle_of(const CompiledModel& compiled, const std::string& name,
+                                         std::shared_ptr<const Bytes> pte) {
+  auto handle = std::make_unique<ProgramHandle>();
+  handle->name = name;
+  handle->pte = std::move(pte);
+  handle->report_json = to_json(compiled.report);
+  handle->report_text = to_text(compiled.report);
+  handle->placement_json = placement_json(compiled.report);
+  return handle;
+}
+
 // Compiles a model. `loader` is called with the model's inputs, and returns arrays; `labelled` has
 // the arrays of labelled samples. `progress` is called with (done, total); `step`, `out` and `err`
 // with text; `warn` with a diagnostic.
@@ -145,27 +171,60 @@ std::unique_ptr<ProgramHandle> compile(nb::handle model, const nb::dict& options
   Loader samples(loader, data, given.calibration_samples);
   const std::vector<NamedTensor> arrays = tensors_or_none(labelled);
   return work([&](Work& running) {
-    const CompileWatch watch{
-        .out = text_to(out, running),
-        .err = text_to(err, running),
-        .on_warning =
-            [&running, warn](const Diagnostic& warning) {
-              running.post([warn, warning] { warn(python::to_python(warning)); });
-            },
-        .progress = progress_to(progress, running),
-        .on_step = text_to(step, running)};
+    const CompileWatch watch = watch_of(running, progress, step, out, err, warn);
     const CompiledModel compiled = take(
         compile_with_options(model_source(source), given, watch, samples.source(running), arrays));
-    auto handle = std::make_unique<ProgramHandle>();
-    handle->name = source.name;
-    handle->pte = copy(compiled.compilation.pte());
-    if (given.external_constants.empty() == false)
+    std::unique_ptr<ProgramHandle> handle =
+        handle_of(compiled, source.name, std::make_shared<Bytes>(copy(compiled.compilation.pte())));
+    if (!given.external_constants.empty())
       handle->tensors = copy(compiled.compilation.tensor_file());
-    handle->report_json = to_json(compiled.report);
-    handle->report_text = to_text(compiled.report);
-    handle->placement_json = placement_json(compiled.report);
     return handle;
   });
+}
+
+// A model that becomes a method: (name, model, options, loader, name of the data).
+struct Method {
+  explicit Method(const nb::tuple& row)
+      : name(nb::cast<std::string>(row[0])),
+        source(row[1]),
+        options(compile_options(nb::cast<nb::dict>(row[2]))),
+        loader_of_row(row[3]),
+        samples(loader_of_row, nb::cast<std::string>(row[4]), options.calibration_samples) {
+    options.model = source.name;
+  }
+  std::string name;
+  Source source;
+  CompileOptions options;
+  nb::object loader_of_row;
+  Loader samples;
+};
+
+// Compiles models as methods of one program, and returns a handle of each. What listens is as for
+// `compile`.
+nb::list compile_methods(const nb::list& rows, const std::string& output, nb::handle progress,
+                         nb::handle step, nb::handle out, nb::handle err, nb::handle warn) {
+  std::deque<Method> methods;  // not a vector: they do not move
+  for (const nb::handle row : rows) methods.emplace_back(nb::cast<nb::tuple>(row));
+  std::vector<std::unique_ptr<ProgramHandle>> handles = work([&](Work& running) {
+    std::vector<MethodModel> models;
+    for (Method& method : methods)
+      models.push_back({.name = method.name,
+                        .options = method.options,
+                        .source = model_source(method.source),
+                        .samples = method.samples.source(running)});
+    const CompiledMethods made = take(dtr::compile_methods(
+        std::move(models), output, watch_of(running, progress, step, out, err, warn)));
+    const auto pte = std::make_shared<Bytes>(made.program.bytes);
+    std::vector<std::unique_ptr<ProgramHandle>> list;
+    for (size_t i = 0; i < methods.size(); ++i) {
+      list.push_back(handle_of(made.methods[i], methods[i].source.name, pte));
+      list.back()->method = methods[i].name;
+    }
+    return list;
+  });
+  nb::list list;
+  for (std::unique_ptr<ProgramHandle>& handle : handles) list.append(std::move(handle));
+  return list;
 }
 
 // The frontier as text, JSON, SVG and HTML.
@@ -203,7 +262,7 @@ std::unique_ptr<ProgramHandle> load(nb::handle program, nb::handle tensors,
       if (from.buffer) return copy(from.bytes());
       return copy(take(FileContents::read(from.name)).bytes());
     };
-    handle->pte = read(source);
+    handle->pte = std::make_shared<Bytes>(read(source));
     if (outside.given) handle->tensors = read(outside);
     handle->method = method;
     take(handle->input().pte_file());
@@ -218,7 +277,7 @@ std::unique_ptr<ProgramHandle> restore(const std::string& name, nb::bytes pte, n
                                        const std::string& method) {
   auto handle = std::make_unique<ProgramHandle>();
   handle->name = name;
-  handle->pte = copy(BufferView(pte).bytes());
+  handle->pte = std::make_shared<Bytes>(copy(BufferView(pte).bytes()));
   handle->tensors = copy(BufferView(tensors).bytes());
   handle->report_json = report_json;
   handle->report_text = report_text;
@@ -471,6 +530,10 @@ void bind_commands(nb::module_& module) {
   module.def("compile", &compile, nb::arg("model"), nb::arg("options"), nb::arg("loader").none(),
              nb::arg("data"), nb::arg("labelled").none(), nb::arg("progress").none(),
              nb::arg("step"), nb::arg("out"), nb::arg("err"), nb::arg("warn"));
+  module.def("compile_methods", &compile_methods, nb::arg("methods"), nb::arg("output"),
+             nb::arg("progress").none(), nb::arg("step"), nb::arg("out"), nb::arg("err"),
+             nb::arg("warn"));
+  module.def("is_method_name", &is_method_name, nb::arg("name"));
   module.def("explore", &explore, nb::arg("model"), nb::arg("options"), nb::arg("axis"),
              nb::arg("points"), nb::arg("loader").none(), nb::arg("data"),
              nb::arg("labelled").none(), nb::arg("progress").none(), nb::arg("step"));

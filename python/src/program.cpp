@@ -116,6 +116,14 @@ nb::list states_of(const ProgramHandle& program) {
   return list;
 }
 
+// The method that the handle is of, and all those of the program.
+nb::tuple methods_of(const ProgramHandle& program) {
+  const PteFile file = take(program.input().pte_file());
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < file.method_count(); ++i) names.push_back(file.plan(i).name()->str());
+  return nb::make_tuple(std::string(file.method()), names);
+}
+
 bool has_states(const ProgramHandle& program) { return nb::len(states_of(program)) > 0; }
 
 // `on`: "host", or what open_on_qemu takes. `threads`: 0 for all, but one for repeated runs, whose
@@ -274,7 +282,18 @@ void bind_program(nb::module_& module) {
   nb::class_<ProgramHandle>(module, "Program")
       .def_prop_ro("name", [](const ProgramHandle& self) { return self.name; })
       .def_prop_ro("method", [](const ProgramHandle& self) { return self.method; })
-      .def_prop_ro("pte", [](const ProgramHandle& self) { return to_bytes(self.pte); })
+      .def("methods", &methods_of)
+      .def("with_method",
+           [](const ProgramHandle& self, const std::string& method) {
+             auto handle = std::make_unique<ProgramHandle>();
+             handle->name = self.name;
+             handle->pte = self.pte;
+             handle->tensors = self.tensors;
+             handle->method = method;
+             take(handle->input().pte_file());
+             return handle;
+           })
+      .def_prop_ro("pte", [](const ProgramHandle& self) { return to_bytes(*self.pte); })
       .def_prop_ro("tensors", [](const ProgramHandle& self) { return to_bytes(self.tensors); })
       .def_prop_ro("report_json", [](const ProgramHandle& self) { return self.report_json; })
       .def_prop_ro("report_text", [](const ProgramHandle& self) { return self.report_text; })
@@ -311,7 +330,7 @@ void bind_program(nb::module_& module) {
              take(check_outputs({}, {path, tensors}));
              std::vector<OutputFile> files;
              files.push_back(take(OutputFile::create(path)));
-             take(files.back().write(self.pte));
+             take(files.back().write(*self.pte));
              if (!tensors.empty()) {
                files.push_back(take(OutputFile::create(tensors)));
                take(files.back().write(self.tensors));

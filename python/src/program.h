@@ -15,19 +15,23 @@ namespace dtr::python {
 
 namespace nb = nanobind;
 
+using Bytes = std::vector<std::byte>;
+
 class ProgramHandle {
  public:
   ProgramHandle() = default;
   ProgramHandle(const ProgramHandle&) = delete;
   ProgramHandle& operator=(const ProgramHandle&) = delete;
 
-  std::string name;                     // path or name, for messages
-  std::string method;                   // PteFile::select
-  std::vector<std::byte> pte, tensors;  // tensors: constants outside of the program (.ptd)
+  std::string name;    // path or name, for messages
+  std::string method;  // PteFile::select
+  // The program, which the handles of its methods share.
+  std::shared_ptr<const Bytes> pte = std::make_shared<Bytes>();
+  Bytes tensors;                                         // constants outside of the program (.ptd)
   std::string report_json, report_text, placement_json;  // empty: of a program that was loaded
 
   ProgramInput input() const {
-    return {.path = name, .method = method, .tensor_files = {}, .bytes = pte, .tensors = tensors};
+    return {.path = name, .method = method, .tensor_files = {}, .bytes = *pte, .tensors = tensors};
   }
   // A session that nobody uses. Each thread in a run has its own; the interpreter's lock guards the
   // list. Returns null if there is none: then the caller opens one.

@@ -161,9 +161,9 @@ INTERRUPTED = """
             tried.append(name)
             if len(tried) == 3:
                 os.kill(os.getpid(), signal.SIGINT)
-    deuteron._commands.Progress = Progress
+    deuteron._compile.Progress = Progress
     if times == "2":  # in the warning that the search was cut: the program is not returned yet
-        deuteron._commands.warn = lambda _: os.kill(os.getpid(), signal.SIGINT)
+        deuteron._compile.warn = lambda _: os.kill(os.getpid(), signal.SIGINT)
     with warnings.catch_warnings(record=True) as seen:
         try:
             program = deuteron.compile(

@@ -83,3 +83,84 @@ def test_functions_and_command_take_the_same_method(digits, command, tmp_path):
     assert texts[0][0] != texts[1][0] and texts[0][1] < texts[1][1]
     made = [(tmp_path / method).rglob("*.cpp") for method in ("a", "b")]
     assert all(list(each) for each in made)
+
+
+def test_models_become_methods(digits, command, tmp_path):
+    model, data = digits / "float.pt2", digits / "calibration.npz"
+    command(
+        "compile",
+        f"a={model}",
+        f"b={model}",
+        *("--calibrate", f"a={data}", "--calibrate", f"b={data}", "--keep-off", "b=conv2d_1"),
+        *("-o", tmp_path / "c.pte"),
+    )
+    batches = (each[None] for each in np.load(data)["input"])
+    program = deuteron.compile(
+        {"a": model, "b": model.read_bytes()},
+        calibration={"a": data, "b": batches},
+        keep_off={"b": ["conv2d_1"]},
+        output=tmp_path / "p.pte",
+    )
+    assert program.pte == (tmp_path / "c.pte").read_bytes() == (tmp_path / "p.pte").read_bytes()
+    assert program.method == "a" and list(program.methods) == ["a", "b"]
+    assert repr(program).startswith("method a (others: b)\n")
+    x = np.load(digits / "test.npz")["input"][:3]
+    alone = {
+        "a": deuteron.compile(model, data),
+        "b": deuteron.compile(model, data, keep_off=["conv2d_1"]),
+    }
+    for name, each in program.methods.items():
+        assert each.method == name and each.methods[name] is each
+        assert each(x).tobytes() == alone[name](x).tobytes()
+        named = {"model": each.report["model"]}
+        assert each.report == {**alone[name].report, **named}
+        assert each.profile().total_cycles == alone[name].profile().total_cycles
+        assert each.verify(x[0])
+        restored = pickle.loads(pickle.dumps(each))
+        assert restored.method == name and list(restored.methods) == ["a", "b"]
+        assert deuteron.run(program, x, method=name).outputs[0].tobytes() == each(x).tobytes()
+    assert alone["a"].pte != alone["b"].pte
+    assert alone["a"].method == "forward" and list(alone["a"].methods) == ["forward"]
+
+
+def test_a_method_called_forward_is_the_program(digits):
+    model, data = digits / "float.pt2", digits / "calibration.npz"
+    program = deuteron.compile({"other": model, "forward": model}, data)
+    assert program.method == "forward"
+    read = deuteron.load(program.pte)
+    assert read.method == "forward" and list(read.methods) == ["other", "forward"]
+
+
+@pytest.mark.parametrize(
+    ("models", "options", "reason"),
+    [
+        ({}, {}, "there is no model: the dict is empty"),
+        ({"2nd": None}, {}, "'2nd' cannot be the name of a method"),
+        ({"a" * 65: None}, {}, "cannot be the name of a method"),
+        ({"a": None}, {"stop_at": "x"}, "stop_at is for one model, and there are methods"),
+        ({"a": None}, {"data": {"x": [1]}}, "data is for one model, and there are methods"),
+        ({"a": 3}, {}, "a model cannot be made of int"),
+        (
+            {"a": b"", "b": b""},
+            {"calibration": {"a": "x.npz", "c": "y.npz"}},
+            "calibration has a value for 'c', which is no method",
+        ),
+        (
+            {"a": b"", "b": b""},
+            {"calibration": iter([np.zeros(3)])},
+            "calibration is an iterator, which ends after the first method",
+        ),
+        ({"a": b"", "b": b""}, {"keep_off": {"a": 3}}, "keep_off cannot be 3, of type int"),
+        ({"a": b"", "b": b""}, {"dims": {"b": {"x.0": 0}}}, "dims['x.0'] is 0"),
+    ],
+)
+def test_bad_methods_are_refused(models, options, reason):
+    with pytest.raises(deuteron.Error) as error:
+        deuteron.compile(models, **options)
+    assert error.value.id in ("python-argument", "python-model")
+    assert reason in error.value.reason
+
+
+def test_a_name_is_text(digits):
+    with pytest.raises(TypeError):
+        deuteron.compile({3: digits / "float.pt2"})

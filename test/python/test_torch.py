@@ -53,6 +53,26 @@ def classifier(exported, samples):
     return deuteron.compile(exported, calibration=samples)
 
 
+def test_exported_programs_become_methods(exported, samples, classifier):
+    torch.manual_seed(1)
+    model = Classifier().eval()
+    large = torch.randn(24, 3, 16, 12)
+    models = {"small": exported, "large": torch.export.export(model, (large[:1],))}
+    program = deuteron.compile(
+        models, calibration={"small": samples, "large": (each[None] for each in large)}
+    )
+    alone = {"small": classifier, "large": deuteron.compile(models["large"], calibration=large)}
+    for name, x in {"small": samples, "large": large}.items():
+        each = program.methods[name]
+        assert torch.equal(each(x), alone[name](x))
+        # Each method knows the export it was made of.
+        assert each.verify(x[:4])
+        expected = model(x)
+        error = (each(x) - expected).pow(2).sum() / expected.pow(2).sum()
+        assert error < 10**-2.5, error
+    assert len(program.pte) < len(alone["small"].pte) + len(alone["large"].pte)
+
+
 def test_an_exported_program_is_its_file(exported, samples, classifier, command, tmp_path):
     torch.export.save(exported, tmp_path / "m.pt2")
     numpy.savez(tmp_path / "c.npz", image=samples.numpy())
