@@ -216,9 +216,11 @@ std::string to_json(const CompileReport& report) {
     text += fmt::format(
         "  \"check_sqnr_db\": {:.2f}, \"check_equal\": {}, \"check_reference\": \"{}\", "
         "\"check_data\": \"{}\", \"check_samples\": {}, \"check_says_accuracy\": {}, "
-        "\"calibrated_on_noise\": {},\n",
+        "\"calibrated_on_noise\": {}, \"check_worst_output\": {}, \"check_worst_output_db\": "
+        "{:.2f},\n",
         check.sqnr_db, check.equal, reference_of(check), data_of(check), check.samples,
-        measures_accuracy(check), check.calibrated_on_noise);
+        measures_accuracy(check), check.calibrated_on_noise, json_quote(check.worst_output),
+        check.worst_output_db);
   }
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {

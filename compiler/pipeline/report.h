@@ -73,7 +73,14 @@ struct OutputCheck {
   bool on_noise = false;        // samples are normally distributed noise, else calibration samples
   bool calibrated_on_noise = false;  // the ranges were chosen on noise
   uint32_t samples = 0;
+  // The float output that is farthest from the reference, over all samples together.
+  std::string worst_output;
+  double worst_output_db = 99;
 };
+// Below this many decibels of an output the error is more than a tenth of the signal, and `compile`
+// warns.
+inline constexpr double kLowAccuracyDecibels = 20;
+
 // "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples …", a line.
 std::string to_text(const OutputCheck& check);
 

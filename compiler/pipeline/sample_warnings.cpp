@@ -242,4 +242,24 @@ std::optional<Diagnostic> warn_of_unlike_samples(const Graph& graph, const Sampl
   return std::nullopt;
 }
 
+std::optional<Diagnostic> accuracy_warning(const OutputCheck& check, std::optional<double> accepted,
+                                           const std::string& file) {
+  const double decibels = check.worst_output_db;
+  if (check.on_noise || check.came_quantized || !check.is_int8 ||
+      decibels >= kLowAccuracyDecibels || decibels >= accepted.value_or(kLowAccuracyDecibels))
+    return std::nullopt;
+  return Diagnostic{
+      .id = DiagnosticId::kCheckInaccurate,
+      .reason = fmt::format("output `{}` has {:.1f} dB against the float model on {} calibration "
+                            "sample{}: its error is {:.0f} % of the signal",
+                            check.worst_output, decibels, check.samples,
+                            check.samples == 1 ? "" : "s", 100 * std::pow(10.0, -decibels / 20)),
+      .fix =
+          "see which operators lose it with --report-quantization, let --accuracy auto look for "
+          "settings that mend it, or accept it with --min-sqnr DB; `deuteron eval` tells what "
+          "it does to labelled data",
+      .place = {.file = file},
+      .severity = Severity::kWarning};
+}
+
 }  // namespace dtr

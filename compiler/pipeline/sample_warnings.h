@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/pipeline/compilation.h"
+#include "compiler/pipeline/report.h"
 
 namespace dtr {
 
@@ -30,5 +31,11 @@ Result<std::vector<Diagnostic>> sample_warnings(const Compilation& compilation);
 // less than 1/8 of the calibrated one.
 std::optional<Diagnostic> warn_of_unlike_samples(const Graph& graph, const Samples& calibrated,
                                                  const Samples& others, const std::string& file);
+
+// That an output of an int8 program is far from the float model's on calibration samples, if it has
+// less than kLowAccuracyDecibels: the check of `compile` refuses only what is hardly more than
+// zeros. None on noise, which says nothing of accuracy, and from `accepted` decibels on.
+std::optional<Diagnostic> accuracy_warning(const OutputCheck& check, std::optional<double> accepted,
+                                           const std::string& file);
 
 }  // namespace dtr

@@ -178,7 +178,8 @@ class OutputChecker {
       : compilation_(compilation),
         float_model_(make_stream(compilation.module, compilation.as_read,
                                  make_reference_executor(compilation.module, compilation.as_read))),
-        least_decibels_(least_decibels) {
+        least_decibels_(least_decibels),
+        by_output_(compilation.as_read.outputs().size()) {
     check_ = {.sqnr_db = 99,
               .equal = true,
               .is_int8 = is_quantized(compilation.module.forward()),
@@ -198,6 +199,7 @@ class OutputChecker {
       const Tensor actual =
           real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
       sqnr.add(expected.view(), actual.view());
+      by_output_[i].add(expected.view(), actual.view());
       check_.equal = check_.equal && are_equal(expected, actual);
     }
     check_.sqnr_db = std::min(check_.sqnr_db, sqnr.decibels());
@@ -215,12 +217,24 @@ class OutputChecker {
     return accuracy.check(ideal, outputs, least_decibels_.value_or(kLeastCheckDecibels));
   }
 
-  const OutputCheck& result() const { return check_; }
+  OutputCheck result() const {
+    OutputCheck check = check_;
+    const Graph& original = compilation_.as_read;
+    for (size_t i = 0; i < by_output_.size(); ++i) {
+      const Value& output = original.value(original.outputs()[i]);
+      if (is_float(output.type.dtype) && by_output_[i].decibels() < check.worst_output_db) {
+        check.worst_output = output.name;
+        check.worst_output_db = by_output_[i].decibels();
+      }
+    }
+    return check;
+  }
 
  private:
   const Compilation& compilation_;
   std::unique_ptr<Executor> float_model_;
   std::optional<double> least_decibels_;
+  std::vector<Sqnr> by_output_;
   OutputCheck check_;
 };
 

@@ -487,6 +487,10 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   DTR_TRY(warn_of_ranges(watch, compiled));
   warn_of_skipped_layers(watch, compiled);
   warn_of_noise(watch, compiled);
+  if (check)
+    if (const auto warning =
+            accuracy_warning(check->outputs, options.min_sqnr, compiled.module.file))
+      print(watch, *warning);
   CompileReport report = compile_report(compiled, check);
   if (search) {
     warn_of_search(options, watch, search->summary);

@@ -8,6 +8,7 @@
 #include "compiler/ir/parser.h"
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/compile.h"
+#include "compiler/pipeline/sample_warnings.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/compare.h"
 
@@ -286,6 +287,49 @@ TEST(Check, DrawsNoiseInTheRangesOfTheInputs) {
   const Result<CheckFigures> held = check_program(*loaded, 95);
   ASSERT_FALSE(held);
   EXPECT_EQ(held.error().id, DiagnosticId::kCheckInaccurate);
+}
+
+// The second output has the small channel alone, in the steps of both.
+TEST(Check, WarnsOfAnOutputThatIsFarFromTheFloatModel) {
+  Tensor data(DType::kFloat32, {16, 1, 4});
+  for (size_t i = 0; i < data.values<float>().size(); ++i)
+    data.values<float>()[i] = std::sin(static_cast<float>(i * i));
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", std::move(data)});
+  Module model = *parse_module(R"(graph @forward(%x: f32[1,4]) {
+  %w: f32[2,4] = constant dense<1, -1, 1, 1, 50, 50, -50, 50>
+  %y: f32[1,2] = aten.linear(%x, %w)
+  %small: f32[1,1] = aten.slice.Tensor(%y) {dim = 1, start = 0, end = 1, step = 1}
+  return %y, %small
+})",
+                               "model.ir");
+  const Samples samples = *Samples::bind(model.forward(), arrays, "data");
+  const Result<Compilation> compiled =
+      compile_model(std::move(model), {.target = find_target("imxrt700"), .samples = &samples});
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const Result<CheckFigures> figures = check_program(*compiled, -99);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  OutputCheck check = figures->outputs;
+  EXPECT_GT(check.sqnr_db, 24);  // of both together, where the large channel hides it
+  EXPECT_EQ(check.worst_output, "small");
+  EXPECT_GT(check.worst_output_db, 3);
+  EXPECT_LT(check.worst_output_db, 18);
+  const auto warning = accuracy_warning(check, {}, "model.ir");
+  ASSERT_TRUE(warning);
+  EXPECT_EQ(warning->id, DiagnosticId::kCheckInaccurate);
+
+  check.worst_output_db = 12;
+  check.samples = 1;
+  EXPECT_EQ(accuracy_warning(check, {}, "model.ir")->reason,
+            "output `small` has 12.0 dB against the float model on 1 calibration sample: its error "
+            "is 25 % of the signal");
+  EXPECT_FALSE(accuracy_warning(check, 12, "model.ir"));  // accepted with --min-sqnr
+  EXPECT_TRUE(accuracy_warning(check, 13, "model.ir"));
+  check.worst_output_db = 20;
+  EXPECT_FALSE(accuracy_warning(check, {}, "model.ir"));
+  check.worst_output_db = 12;
+  check.on_noise = true;
+  EXPECT_FALSE(accuracy_warning(check, {}, "model.ir"));
 }
 
 TEST(Check, HoldsAQuantizedModelAgainstItself) {
