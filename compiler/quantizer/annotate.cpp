@@ -112,14 +112,20 @@ class Annotator {
       }
     }
     keep_divisors_float(specs);
+    keep_indices_float(specs);
     for (const OpId op : order_) {
       if (!specs[op.index]) continue;
       if (stands_alone(op, specs)) {
         annotation_.reasons[op.index] =
-            FloatReason{"quantizer-alone",
-                        "int8 would cost accuracy for one elementwise operator; what it reads and "
-                        "who reads it are float",
-                        "quantize what is around it, or make it the model's output"};
+            jumps(*graph_.op(op).def)
+                ? FloatReason{"quantizer-alone",
+                              "its result jumps and its operand is float; in int8 operands on "
+                              "either side of a jump share a code",
+                              "quantize the operator that makes its operand"}
+                : FloatReason{"quantizer-alone",
+                              "int8 would cost accuracy for one elementwise operator; what it "
+                              "reads and who reads it are float",
+                              "quantize what is around it, or make it the model's output"};
       } else {
         apply(op, std::move(*specs[op.index]));
       }
@@ -177,9 +183,16 @@ class Annotator {
     return tl::unexpected(std::move(reason));
   }
 
-  // An elementwise operator between float ones: to quantize and dequantize costs more than it, and
-  // codes that are a good range for it need not be one for who reads it (a division by small
-  // numbers).
+  // Functions whose result jumps: a rounded operand may lie on the other side.
+  static bool jumps(const OpDef& def) {
+    constexpr const OpDef* kJumping[] = {&ops::kCeil, &ops::kFloor, &ops::kRound, &ops::kSign,
+                                         &ops::kTrunc};
+    return std::ranges::find(kJumping, &def) != std::end(kJumping);
+  }
+
+  // An elementwise operator between float ones, or one that jumps behind a float one: to quantize
+  // and dequantize costs more than it, and codes that are a good range for it need not be one for
+  // who reads it (a division by small numbers).
   bool stands_alone(OpId id, const std::vector<std::optional<OpAnnotation>>& specs) const {
     const Op& op = graph_.op(id);
     if (!op.def->has_trait(kElementwise)) return false;
@@ -187,6 +200,7 @@ class Annotator {
       if (const OpId producer = operand.valid() ? graph_.producer(operand) : OpId{};
           producer.valid() && specs[producer.index])
         return false;
+    if (jumps(*op.def)) return true;
     for (const ValueId result : op.results) {
       const Value& value = graph_.value(result);
       if (value.output_uses > 0 || value.uses.empty()) return false;
@@ -234,6 +248,42 @@ class Annotator {
           "quantizer-divisor",
           "a float operator divides by the root that it makes; in int8 a small one would be zero",
           "divide by a constant, or multiply by a reciprocal that the model computes"};
+    }
+  }
+
+  // The index of the greatest or least element of what is float otherwise: elements of one code
+  // would have another index in int8 than in float. What only moves the elements there stays float
+  // with it.
+  void keep_indices_float(std::vector<std::optional<OpAnnotation>>& specs) {
+    for (const OpId id : order_) {
+      const Op& op = graph_.op(id);
+      if (!specs[id.index] || (op.def != &ops::kArgmax && op.def != &ops::kArgmin)) continue;
+      std::vector<OpId> chain{id};
+      const auto is_read_by_others = [&](ValueId value) {
+        return std::ranges::any_of(graph_.value(value).uses, [&](const Use& use) {
+          return specs[use.op.index] && use.op != chain.back();
+        });
+      };
+      ValueId value = op.operands[0];
+      while (!is_read_by_others(value)) {
+        const OpId producer = graph_.producer(value);
+        if (!producer.valid() || !specs[producer.index]) {
+          for (const OpId each : chain) {
+            specs[each.index].reset();
+            annotation_.reasons[each.index] = FloatReason{
+                "quantizer-alone",
+                "the index of an extreme of floats would be another one in int8, where elements "
+                "near it have the same code",
+                "quantize the operator that makes its operand"};
+          }
+          break;
+        }
+        if (!graph_.op(producer).def->has_trait(kMovesData) ||
+            graph_.op(producer).operands.size() != 1 || graph_.value(value).output_uses > 0)
+          break;
+        chain.push_back(producer);
+        value = graph_.op(producer).operands[0];
+      }
     }
   }
 

@@ -109,6 +109,31 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
                         "%w: f32[3,4] = aten.exp(%r)",
                         "r"),
             "");
+  for (const std::string_view op : {"ceil", "floor", "round", "sign", "trunc"}) {
+    EXPECT_EQ(stays_float("%x: f32[3,4]", fmt::format("%y: f32[3,4] = aten.{}(%x)", op)),
+              "quantizer-alone: its result jumps and its operand is float; in int8 operands on "
+              "either side of a jump share a code; quantize the operator that makes its operand");
+    EXPECT_EQ(stays_float("%x: f32[3,4]", fmt::format("%r: f32[3,4] = aten.exp(%x)\n %y: f32[3,4] "
+                                                      "= aten.{}(%r)",
+                                                      op)),
+              "");
+  }
+  constexpr std::string_view kIndex =
+      "quantizer-alone: the index of an extreme of floats would be another one in int8, where "
+      "elements near it have the same code; quantize the operator that makes its operand";
+  EXPECT_EQ(stays_float("%x: f32[2,3]", "%y: i64[2] = aten.argmax(%x) {dim = 1}"), kIndex);
+  EXPECT_EQ(stays_float("%x: f32[2,3]", "%y: i64[2] = aten.argmin(%x) {dim = 1}"), kIndex);
+  constexpr std::string_view kFlat =
+      "%f: f32[6] = aten.view(%x) {size = [6]}\n %y: i64[] = aten.argmax(%f)";
+  for (const std::string_view value : {"f", "y"})
+    EXPECT_EQ(stays_float("%x: f32[2,3]", kFlat, value), kIndex);
+  // What is int8 anyway loses nothing more.
+  EXPECT_EQ(stays_float("%x: f32[2,3]",
+                        "%e: f32[2,3] = aten.exp(%x)\n %y: i64[2] = aten.argmax(%e) {dim = 1}"),
+            "");
+  EXPECT_EQ(stays_float("%x: f32[2,3]",
+                        "%y: i64[2] = aten.argmax(%x) {dim = 1}\n %e: f32[2,3] = aten.exp(%x)"),
+            "");
   constexpr std::string_view kDivisor =
       "quantizer-divisor: a float operator divides by the root that it makes; in int8 a small one "
       "would be zero; divide by a constant, or "
