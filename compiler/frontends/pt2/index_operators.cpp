@@ -132,6 +132,7 @@ Result<Values> argsort(NodeImport& node) {
 // ---- bags of embeddings: rows of a table, reduced bag by bag
 
 enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
+constexpr int64_t kMostOfBags = int64_t{1} << 22;  // elements of all bags, each with all rows
 
 // The number of rows of every bag if the offsets are known and all bags have as many.
 std::optional<int64_t> common_size(const std::vector<double>& starts, int64_t count) {
@@ -143,24 +144,18 @@ std::optional<int64_t> common_size(const std::vector<double>& starts, int64_t co
   return size;
 }
 
-// 1 where row i, of `count`, is in bag b, else 0: (bags, count).
-Result<ValueId> membership(NodeImport& node, ValueId starts, int64_t count) {
+// Whether row i, of `count`, is in bag b, from its start to before its end: (bags, count).
+Result<ValueId> membership(NodeImport& node, ValueId starts, ValueId ends, int64_t count) {
   const int64_t bags = node.type(starts).elements();
   std::vector<double> places(static_cast<size_t>(count));
   for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<double>(i);
   DTR_ASSIGN(const ValueId rows,
              node.GraphBuilder::constant(DType::kInt64, places, Shape{1, count}));
-  DTR_ASSIGN(starts, node.cast(starts, DType::kInt64));
   DTR_ASSIGN(const ValueId first, node.view(starts, {bags, 1}));
-  DTR_ASSIGN(const ValueId last,
-             node.constant(DType::kInt64, {1}, static_cast<double>(count), "end"));
-  DTR_ASSIGN(const ValueId next, node.slice(starts, 0, 1, bags));
-  DTR_ASSIGN(ValueId ends, bags == 1 ? Result<ValueId>(last) : node.concatenate({next, last}, 0));
-  DTR_ASSIGN(ends, node.view(ends, {bags, 1}));
+  DTR_ASSIGN(const ValueId end, node.view(ends, {bags, 1}));
   DTR_ASSIGN(const ValueId begun, node.emit("aten.ge.Tensor", {rows, first}));
-  DTR_ASSIGN(const ValueId not_over, node.emit("aten.lt.Tensor", {rows, ends}));
-  DTR_ASSIGN(const ValueId both, node.emit("aten.logical_and", {begun, not_over}));
-  return node.cast(both, DType::kFloat32);
+  DTR_ASSIGN(const ValueId not_over, node.emit("aten.lt.Tensor", {rows, end}));
+  return node.emit("aten.logical_and", {begun, not_over});
 }
 
 // Rows of bags of one size: (bags, size, width), reduced over the size.
@@ -190,6 +185,26 @@ Result<Values> greatest(NodeImport& node, ValueId rows, const std::vector<double
   return one(node.concatenate(std::move(bags), 0));
 }
 
+// The greatest of each bag of the rows that are in it, 0 if there are none. Others are as small as
+// the least of all rows.
+Result<Values> greatest_of_members(NodeImport& node, ValueId rows, ValueId member) {
+  const Shape shape = node.type(rows).shape;
+  const int64_t bags = node.type(member).shape[0];
+  if (shape[0] * shape[1] > kMostOfBags / bags)
+    return node.unsupported(fmt::format("the greatest of {} bags of {} rows", bags, shape[0]),
+                            "use bags of one size without padding_idx, or mode='sum'");
+  DTR_ASSIGN(const ValueId least,
+             node.emit("aten.amin", {rows}, {{"dim", Ints{0, 1}}, {"keepdim", true}}));
+  DTR_ASSIGN(const ValueId of_bag, node.view(member, {bags, shape[0], 1}));
+  DTR_ASSIGN(ValueId chosen, node.emit("aten.where.self", {of_bag, rows, least}));
+  DTR_ASSIGN(chosen, node.emit("aten.amax", {chosen}, {{"dim", Ints{1}}, {"keepdim", false}}));
+  DTR_ASSIGN(ValueId any, node.cast(member, DType::kFloat32));
+  DTR_ASSIGN(any, node.emit("aten.sum.dim_IntList", {any}, {{"dim", Ints{1}}, {"keepdim", true}}));
+  DTR_ASSIGN(const ValueId zero, node.constant(DType::kFloat32, {}, 0, "zero"));
+  DTR_ASSIGN(any, node.emit("aten.gt.Tensor", {any, zero}));
+  return one(node.emit("aten.where.self", {any, chosen, zero}));
+}
+
 // Sums and means are the product of the membership of rows in bags and the rows.
 Result<Values> embedding_bag(NodeImport& node) {
   DTR_ASSIGN(const ValueId table, node.tensor("weight"));
@@ -206,35 +221,50 @@ Result<Values> embedding_bag(NodeImport& node) {
   const auto mode = static_cast<Mode>(stated_mode);
   const int64_t count = node.type(indices).elements();
   DTR_ASSIGN(indices, node.view(indices, {count}));
+  const int64_t bags = node.type(starts).elements() - (last_offset ? 1 : 0);
+  if (bags < 1 || count == 0) return node.unsupported("it has no bags", "give one index or more");
+  DTR_ASSIGN(starts, node.cast(starts, DType::kInt64));
+  // The ends of bags are the starts of the next ones. The last one takes all rows that are left,
+  // or ends at the last offset. As in PyTorch the greatest is that of all rows that are left even
+  // so, and a mean is divided by their number.
+  DTR_ASSIGN(const ValueId end,
+             node.constant(DType::kInt64, {1}, static_cast<double>(count), "end"));
+  DTR_ASSIGN(const ValueId next, node.slice(starts, 0, 1, bags));
+  DTR_ASSIGN(const ValueId all_left,
+             bags == 1 ? Result<ValueId>(end) : node.concatenate({next, end}, 0));
+  ValueId ends = all_left;
+  bool takes_all = true;
   if (last_offset) {
-    DTR_ASSIGN(starts, node.slice(starts, 0, 0, node.type(starts).elements() - 1));
+    DTR_ASSIGN(ends, node.slice(starts, 0, 1, bags + 1));
+    DTR_ASSIGN(starts, node.slice(starts, 0, 0, bags));
+    const auto known_ends = node.constant_elements(node.known(ends));
+    takes_all = mode == kMax || (known_ends && known_ends->back() == static_cast<double>(count));
   }
   const auto known = node.constant_elements(node.known(starts));
-  if (node.type(starts).elements() == 0 || count == 0)
-    return node.unsupported("it has no bags", "give one index or more");
   DTR_ASSIGN(ValueId rows, node.emit("aten.index_select", {table, indices}, {{"dim", int64_t{0}}}));
   if (weights.valid()) {
     DTR_ASSIGN(const ValueId factors, node.view(weights, {count, 1}));
     DTR_ASSIGN(rows, node.emit("aten.mul.Tensor", {rows, factors}));
   }
-  if (known && padding < 0) {
+  if (known && takes_all && padding < 0) {
     if (const auto size = common_size(*known, count)) return of_one_size(node, rows, *size, mode);
     if (mode == kMax) return greatest(node, rows, *known);
   }
-  if (mode == kMax)
-    return node.unsupported("the greatest of bags that are not known, or with padding_idx",
-                            "use bags of one size without padding_idx, or mode='sum'");
-  DTR_ASSIGN(ValueId member, membership(node, starts, count));
+  DTR_ASSIGN(ValueId member, membership(node, starts, ends, count));
+  DTR_ASSIGN(ValueId counted, membership(node, starts, all_left, count));
   if (padding >= 0) {
     DTR_ASSIGN(const ValueId number, node.constant(node.type(indices).dtype, {},
                                                    static_cast<double>(padding), "padding"));
-    DTR_ASSIGN(ValueId counts, node.emit("aten.ne.Tensor", {indices, number}));
-    DTR_ASSIGN(counts, node.cast(counts, DType::kFloat32));
-    DTR_ASSIGN(member, node.emit("aten.mul.Tensor", {member, counts}));
+    DTR_ASSIGN(const ValueId counts, node.emit("aten.ne.Tensor", {indices, number}));
+    DTR_ASSIGN(member, node.emit("aten.logical_and", {member, counts}));
+    DTR_ASSIGN(counted, node.emit("aten.logical_and", {counted, counts}));
   }
+  if (mode == kMax) return greatest_of_members(node, rows, counted);
+  DTR_ASSIGN(member, node.cast(member, DType::kFloat32));
   if (mode == kMean) {
-    DTR_ASSIGN(ValueId sizes,
-               node.emit("aten.sum.dim_IntList", {member}, {{"dim", Ints{1}}, {"keepdim", true}}));
+    DTR_ASSIGN(ValueId sizes, node.cast(counted, DType::kFloat32));
+    DTR_ASSIGN(sizes,
+               node.emit("aten.sum.dim_IntList", {sizes}, {{"dim", Ints{1}}, {"keepdim", true}}));
     DTR_ASSIGN(const ValueId unit, node.constant(DType::kFloat32, {}, 1, "one"));
     DTR_ASSIGN(sizes, node.emit("aten.maximum", {sizes, unit}));
     DTR_ASSIGN(const ValueId factor, node.emit("aten.reciprocal", {sizes}));

@@ -66,60 +66,110 @@ Result<Values> max_pool(NodeImport& node) {
   });
 }
 
-// The place of the greatest element of each window in its plane. Elements of the border stand for
-// those that padding adds beside them: they are in the same window.
-template <size_t spatial>
-Result<Values> max_pool_with_indices(NodeImport& node) {
-  DTR_ASSIGN(Values made, max_pool<spatial>(node));
-  if (!node.is_read(1)) return made;
+// Of each pooled dimension, and of each window along it, the places in the operand that it has.
+using Parts = std::vector<std::vector<Ints>>;
+constexpr int64_t kMostElements = int64_t{1} << 24;  // of all windows
+
+// The numbers of the places of the greatest elements of windows, counted over the pooled
+// dimensions. Windows of fewer places than others have one of them several times.
+Result<ValueId> places_of_greatest(NodeImport& node, const Parts& parts, const Shape& of_result) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const Shape shape = node.type(x).shape;
-  const Shape of_result = node.type(made[0]).shape;
-  DTR_ASSIGN(const Attributes window_of, window_attributes(node, spatial));
-  DTR_ASSIGN(const Ints dilation, window(node, "dilation", spatial, 1, 1));
-  const Ints kernel = window_of.get<Ints>("kernel_size"), stride = window_of.get<Ints>("stride");
-  const Ints padding = window_of.get<Ints>("padding");
-  Ints in{1, shape.back()}, out{1, of_result.back()};
-  if (spatial == 2) {
-    in[0] = shape[shape.size() - 2];
-    out[0] = of_result[of_result.size() - 2];
+  const Shape in(shape.end() - static_cast<int64_t>(parts.size()), shape.end());
+  Shape out, sizes;
+  for (const std::vector<Ints>& windows : parts) {
+    size_t size = 0;
+    for (const Ints& window : windows) {
+      if (window.empty()) return node.unsupported("the index of a window without elements");
+      size = std::max(size, window.size());
+    }
+    out.push_back(static_cast<int64_t>(windows.size()));
+    sizes.push_back(static_cast<int64_t>(size));
   }
-  const int64_t places = out[0] * out[1], size = kernel[0] * kernel[1];
-  for (size_t d = 0; d < 2; ++d) {
-    const bool reaches_out =
-        padding[d] > 0 || (out[d] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] >= in[d];
-    if (dilation[d] > 1 && reaches_out)
-      return node.unsupported("indices of dilated windows that reach over the border",
-                              "pool without padding, or without dilation");
-  }
-  if (size > (int64_t{1} << 24) / std::max<int64_t>(places, 1))
+  const int64_t places = element_count(out), size = element_count(sizes);
+  if (places == 0 || size > kMostElements / places)
     return node.unsupported(fmt::format("{} windows of {} elements", places, size));
-  std::vector<double> source(static_cast<size_t>(places * size)), first;
-  size_t at = 0;
+  std::vector<double> source, first;
   for (int64_t place = 0; place < places; ++place) {
     first.push_back(static_cast<double>(place * size));
     for (int64_t k = 0; k < size; ++k) {
-      const int64_t start[] = {place / out[1], place % out[1]},
-                    step[] = {k / kernel[1], k % kernel[1]};
-      int64_t index = 0;
-      for (size_t d = 0; d < 2; ++d)
-        index = index * in[d] +
-                std::clamp<int64_t>(start[d] * stride[d] - padding[d] + step[d] * dilation[d], 0,
-                                    in[d] - 1);
-      source[at++] = static_cast<double>(index);
+      int64_t index = 0, step = 1, of_place = place, of_window = k;
+      for (size_t d = parts.size(); d-- > 0;) {
+        const Ints& window = parts[d][static_cast<size_t>(of_place % out[d])];
+        index +=
+            step * window[std::min(static_cast<size_t>(of_window % sizes[d]), window.size() - 1)];
+        step *= in[d];
+        of_place /= out[d];
+        of_window /= sizes[d];
+      }
+      source.push_back(static_cast<double>(index));
     }
   }
-  const int64_t planes = node.type(x).elements() / (in[0] * in[1]);
+  const int64_t elements = element_count(in), planes = node.type(x).elements() / elements;
   DTR_ASSIGN(const ValueId table, node.GraphBuilder::constant(DType::kInt64, source));
   DTR_ASSIGN(const ValueId starts, node.GraphBuilder::constant(DType::kInt64, first));
-  DTR_ASSIGN(ValueId windows, node.view(x, {planes, in[0] * in[1]}));
+  DTR_ASSIGN(ValueId windows, node.view(x, {planes, elements}));
   DTR_ASSIGN(windows, node.emit("aten.index_select", {windows, table}, {{"dim", int64_t{1}}}));
   DTR_ASSIGN(windows, node.view(windows, {planes, places, size}));
   DTR_ASSIGN(ValueId best,
              node.emit("aten.argmax", {windows}, {{"dim", int64_t{2}}, {"keepdim", false}}));
   DTR_ASSIGN(best, node.emit("aten.add.Tensor", {best, starts}));
   DTR_ASSIGN(best, node.emit("aten.index_select", {table, best}, {{"dim", int64_t{0}}}));
-  DTR_ASSIGN(made.emplace_back(), node.view(best, of_result));
+  return node.view(best, of_result);
+}
+
+// The last dimensions of a shape.
+Ints last(const Shape& shape, size_t count) {
+  return {shape.end() - static_cast<int64_t>(count), shape.end()};
+}
+
+// The windows of attributes with an entry for each of `in`; padding is no part of them.
+Result<Parts> windows_of(const NodeImport& node, const Attributes& attributes, const Ints& in,
+                         const Ints& out) {
+  const Ints &kernel = attributes.get<Ints>("kernel_size"),
+             &stride = attributes.get<Ints>("stride"), &padding = attributes.get<Ints>("padding"),
+             &dilation = attributes.get<Ints>("dilation");
+  const size_t skipped = kernel.size() - in.size();  // the height of one dimension
+  Parts parts(in.size());
+  for (size_t d = 0; d < in.size(); ++d) {
+    const size_t at = d + skipped;
+    if (kernel[at] > kMostElements / std::max<int64_t>(out[d], 1))
+      return node.unsupported(fmt::format("{} windows of {} elements", out[d], kernel[at]));
+    for (int64_t i = 0; i < out[d]; ++i) {
+      Ints& window = parts[d].emplace_back();
+      for (int64_t k = 0; k < kernel[at]; ++k) {
+        const int64_t place = i * stride[at] - padding[at] + k * dilation[at];
+        if (place >= 0 && place < in[d]) window.push_back(place);
+      }
+    }
+  }
+  return parts;
+}
+
+// The windows that divide dimensions into so many parts, which may overlap by one.
+Parts parts_of(const Ints& in, const Ints& out) {
+  Parts parts(in.size());
+  for (size_t d = 0; d < in.size(); ++d)
+    for (int64_t i = 0; i < out[d]; ++i) {
+      Ints& window = parts[d].emplace_back();
+      const int64_t end = ((i + 1) * in[d] + out[d] - 1) / out[d];
+      for (int64_t place = i * in[d] / out[d]; place < end; ++place) window.push_back(place);
+    }
+  return parts;
+}
+
+template <size_t spatial>
+Result<Values> max_pool_with_indices(NodeImport& node) {
+  DTR_ASSIGN(Values made, max_pool<spatial>(node));
+  if (!node.is_read(1)) return made;
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape, result = node.type(made[0]).shape;
+  DTR_ASSIGN(Attributes attributes, window_attributes(node, spatial));
+  DTR_ASSIGN(Ints dilation, window(node, "dilation", spatial, 1, 1));
+  attributes.set("dilation", std::move(dilation));
+  DTR_ASSIGN(const Parts parts,
+             windows_of(node, attributes, last(shape, spatial), last(result, spatial)));
+  DTR_ASSIGN(made.emplace_back(), places_of_greatest(node, parts, result));
   return made;
 }
 
@@ -252,7 +302,13 @@ Result<Values> max_pool_in_space(NodeImport& node) {
   DTR_ASSIGN(Attributes attributes, space_attributes(node));
   DTR_ASSIGN(Ints dilation, node.spread("dilation", 3, 1));
   attributes.set("dilation", std::move(dilation));
-  return pooled_in_space(node, "aten.max_pool2d", attributes);
+  DTR_ASSIGN(Values made, pooled_in_space(node, "aten.max_pool2d", attributes));
+  if (!node.is_read(1)) return made;
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape, result = node.type(made[0]).shape;
+  DTR_ASSIGN(const Parts parts, windows_of(node, attributes, last(shape, 3), last(result, 3)));
+  DTR_ASSIGN(made.emplace_back(), places_of_greatest(node, parts, result));
+  return made;
 }
 
 Result<Values> avg_pool_in_space(NodeImport& node) {
@@ -307,6 +363,19 @@ Result<Values> adaptive_pool_in_space(NodeImport& node) {
   return pooled_in_space(node, kMaximum ? "aten.max_pool2d" : "aten.avg_pool2d", attributes);
 }
 
+// A maximum of parts, with the places of the greatest elements where somebody reads them.
+template <size_t spatial, Result<Values> (*pool)(NodeImport&)>
+Result<Values> adaptive_max_pool(NodeImport& node) {
+  DTR_ASSIGN(Values made, pool(node));
+  if (!node.is_read(1)) return made;
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape, result = node.type(made[0]).shape;
+  DTR_ASSIGN(
+      made.emplace_back(),
+      places_of_greatest(node, parts_of(last(shape, spatial), last(result, spatial)), result));
+  return made;
+}
+
 }  // namespace
 
 std::vector<Operator> pooling_operators() {
@@ -316,7 +385,7 @@ std::vector<Operator> pooling_operators() {
       tensor_row("aten._adaptive_avg_pool3d.default", "aten.avg_pool2d",
                  adaptive_pool_in_space<false>),
       tensor_row("aten.adaptive_max_pool3d.default", "aten.max_pool2d",
-                 adaptive_pool_in_space<true>),
+                 adaptive_max_pool<3, adaptive_pool_in_space<true>>),
       tensor_row("aten.avg_pool3d.default", "aten.avg_pool2d", avg_pool_in_space),
       tensor_row("aten.max_pool3d.default", "aten.max_pool2d", max_pool_in_space),
       tensor_row("aten.max_pool3d_with_indices.default", "aten.max_pool2d", max_pool_in_space),
@@ -334,12 +403,10 @@ std::vector<Operator> pooling_operators() {
       {.target = "aten.adaptive_avg_pool2d.default",
        .op = "aten.adaptive_avg_pool2d",
        .build = adaptive_pool<2, false>},
-      {.target = "aten.adaptive_max_pool1d.default",
-       .op = "aten.adaptive_max_pool2d",
-       .build = adaptive_pool<1, true>},
-      {.target = "aten.adaptive_max_pool2d.default",
-       .op = "aten.adaptive_max_pool2d",
-       .build = adaptive_pool<2, true>},
+      tensor_row("aten.adaptive_max_pool1d.default", "aten.adaptive_max_pool2d",
+                 adaptive_max_pool<1, adaptive_pool<1, true>>),
+      tensor_row("aten.adaptive_max_pool2d.default", "aten.adaptive_max_pool2d",
+                 adaptive_max_pool<2, adaptive_pool<2, true>>),
       tensor_row("aten.max_pool1d_with_indices.default", "aten.max_pool2d",
                  max_pool_with_indices<1>),
       {.target = "aten._adaptive_avg_pool2d.default",

@@ -125,7 +125,12 @@ class related_sizes(nn.Module):
         return torch.cat([x, y]).reshape(x.shape[0] * 2, -1)
 
 
-@case(torch.tensor([3, 1, 4, 1, 5, 0, 2]), torch.tensor([[1, 2], [0, 5], [3, 3]]), rand(7))
+@case(
+    torch.tensor([3, 1, 4, 1, 5, 0, 2]),
+    torch.tensor([[1, 2], [0, 5], [3, 3]]),
+    rand(7),
+    torch.tensor([0, 2, 2, 5]),
+)
 class bags(nn.Module):
     """Bags of embeddings: of different sizes (one is empty), of one size, weighted, padded."""
 
@@ -135,7 +140,7 @@ class bags(nn.Module):
         self.table = nn.Parameter(torch.randn(6, 3))
         self.register_buffer("offsets", torch.tensor([0, 2, 2, 6]))
 
-    def forward(self, x, pairs, w):
+    def forward(self, x, pairs, w, places):
         def bag(*args, **options):
             return F.embedding_bag(*args, self.table, **options)
 
@@ -145,6 +150,12 @@ class bags(nn.Module):
         results.append(bag(x, offsets=self.offsets, mode="mean", padding_idx=1))
         ends = torch.tensor([0, 3, 7])
         results.append(bag(x, offsets=ends, mode="sum", include_last_offset=True))
+        results.append(bag(x, offsets=places, mode="max"))
+        results.append(bag(x, offsets=self.offsets, mode="max", padding_idx=1))
+        for mode in ("sum", "mean", "max"):  # the last rows are in no bag
+            ends = torch.tensor([0, 3, 3, 5])
+            results.append(bag(x, offsets=ends, mode=mode, include_last_offset=True))
+            results.append(bag(x, offsets=places, mode=mode, include_last_offset=True))
         return results
 
 
