@@ -24,6 +24,26 @@ Result<ValueId> windows_along(GraphBuilder& builder, ValueId x, int64_t dim, int
   return builder.permute(parts, order);
 }
 
+Result<ValueId> spread(GraphBuilder& builder, ValueId x, int64_t dim, int64_t step,
+                       ValueId between) {
+  const Shape shape = builder.type(x).shape;
+  const auto at = static_cast<size_t>(dim);
+  const int64_t extent = shape[at];
+  if (step == 1 || extent < 2) return x;
+  // Each element and what is between it and the next, without that of the last.
+  Shape outer(shape.begin(), shape.begin() + dim), inner(shape.begin() + dim + 1, shape.end());
+  const int64_t before = element_count(outer), behind = element_count(inner);
+  DTR_ASSIGN(x, builder.view(x, {before, extent, 1, behind}));
+  DTR_ASSIGN(between, builder.view(between, {1, 1, 1, 1}));
+  DTR_ASSIGN(between, builder.expand(between, {before, extent, step - 1, behind}));
+  DTR_ASSIGN(x, builder.concatenate({x, between}, 2));
+  DTR_ASSIGN(x, builder.view(x, {before, extent * step, behind}));
+  Shape wide = shape;
+  wide[at] = (extent - 1) * step + 1;
+  DTR_ASSIGN(x, builder.slice(x, 1, 0, wide[at]));
+  return builder.view(x, wide);
+}
+
 namespace {
 
 // Windows of each of the two dimensions of an image of `size`; 0 if it holds none.

@@ -11,6 +11,11 @@ namespace dtr::compositions {
 Result<ValueId> windows_along(GraphBuilder& builder, ValueId x, int64_t dim, int64_t size,
                               int64_t step);
 
+// Elements `step` apart along `dim`, with `between`, one element, in the places between them.
+// Errors: the same.
+Result<ValueId> spread(GraphBuilder& builder, ValueId x, int64_t dim, int64_t step,
+                       ValueId between);
+
 // Two extents each: of a window, between its elements, of the zeros around, between windows.
 struct Blocks {
   Ints kernel, dilation, padding, stride;

@@ -37,6 +37,7 @@ constexpr BuiltinOperator kTables[] = {
     BuiltinOperator::HASHTABLE_SIZE,    BuiltinOperator::LSH_PROJECTION,
     BuiltinOperator::SKIP_GRAM,
 };
+constexpr BuiltinOperator kBits[] = {BuiltinOperator::BITCAST};
 constexpr BuiltinOperator kForeign[] = {
     BuiltinOperator::CUSTOM,
     BuiltinOperator::DELEGATE,
@@ -54,6 +55,9 @@ constexpr Refused kRefused[] = {
     {{"hash tables, strings or sparse lookups",
       "Look words up in the application and make their numbers an input."},
      kTables},
+    {{"the bits of a number as another type",
+      "Export the model with a conversion (CAST), or reinterpret the tensor in the application."},
+     kBits},
     {{"a kernel that the file does not hold",
       "Export the model with operators of the format alone, or end it before this one."},
      kForeign},
@@ -65,6 +69,10 @@ WhyRefused why_refused(BuiltinOperator code) {
   for (const Refused& group : kRefused)
     for (const BuiltinOperator each : group.codes)
       if (each == code) return group.why;
+  if (std::string_view(fb::EnumNameBuiltinOperator(code)).starts_with("STABLEHLO_"))
+    return {"a kernel: LiteRT has none either",
+            "Convert the model anew: LiteRT's converter writes these as operators of TensorFlow "
+            "Lite, such as ADD for STABLEHLO_ADD."};
   return {"", "Replace them before the export."};
 }
 

@@ -163,6 +163,20 @@ Result<Importer::Subgraph*> Importer::find_subgraph(int32_t index) {
   return &made;
 }
 
+Result<std::optional<fb::BuiltinOperator>> Importer::combination(int32_t index) {
+  DTR_ASSIGN(const Subgraph* found, find_subgraph(index));
+  const ModelFile& file = found->file;
+  if (file.inputs.size() == 2 && file.outputs.size() == 1) {
+    if (file.operators.empty() && file.outputs[0] == file.inputs[1]) return std::nullopt;
+    if (file.operators.size() == 1 && file.operators[0].inputs == file.inputs &&
+        file.operators[0].outputs == file.outputs)
+      return file.operators[0].code;
+  }
+  return unsupported(
+      fmt::format("its subgraph {} is more than one operator on both arguments", index),
+      "Combine elements by their sum, product, minimum or maximum.");
+}
+
 // An operand has the shape of what is given, and weights that were dequantized for the caller are
 // real numbers here too. Other types must agree.
 Result<void> Importer::bind_operand(TensorInfo& tensor, ValueId operand) const {

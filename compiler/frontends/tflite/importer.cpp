@@ -484,6 +484,11 @@ Result<ValueId> Importer::in_logical_order(ValueId id) {
   return type(id).rank() == 4 ? Builder(*this).permute(id, logical_dims(4)) : id;
 }
 
+Result<ValueId> Importer::file_output(ValueId value, size_t index) {
+  DTR_ASSIGN(const ValueId logical, in_logical_order(value));
+  return as_output(logical, index);
+}
+
 Result<ValueId> Importer::aligned(ValueId id, const Shape& of_file) {
   const size_t rank = output().shape.size();
   if (rank == of_file.size() || (rank != 4 && of_file.size() != 4)) return id;

@@ -87,9 +87,15 @@ class Importer {
   // calls itself, and for calls that make too many operators.
   Result<std::vector<ValueId>> run_subgraph(int32_t index, const std::vector<ValueId>& operands,
                                             const std::string& suffix);
+  // What a subgraph of one operator does to its two arguments, in that order; nullopt: it returns
+  // the second. Errors: ids tflite-*, for a subgraph that does anything else.
+  Result<std::optional<fb::BuiltinOperator>> combination(int32_t index);
   // What depends on no input of the model as a constant; other values, long ones and codes as they
   // are.
   ValueId folded(ValueId value);
+  // A result in the file's order of dimensions as the output tensor has it. Errors: those of
+  // Builder.
+  Result<ValueId> file_output(ValueId value, size_t index = 0);
   // Element 0 of a bool, if it depends on no input.
   std::optional<bool> known_bool(ValueId value);
 
@@ -234,6 +240,8 @@ std::span<const OperatorDef> recurrent_operators();
 std::span<const OperatorDef> volume_operators();
 // Those of complex numbers.
 std::span<const OperatorDef> spectrum_operators();
+// Those of StableHLO that move elements or combine those of windows.
+std::span<const OperatorDef> stablehlo_operators();
 // Branches, loops and calls of subgraphs.
 std::span<const OperatorDef> control_operators();
 // Those of variables, which Importer::convert_variable converts.

@@ -9,6 +9,7 @@
 
 #include "compiler/compositions/indices.h"
 #include "compiler/compositions/norms.h"
+#include "compiler/compositions/windows.h"
 #include "compiler/frontends/tflite/importer.h"
 
 namespace dtr::tflite {
@@ -35,8 +36,7 @@ Result<ValueId> converted(Importer& importer, ValueId value, std::string_view dt
 
 // A result in the file's order of dimensions as the output tensor has it.
 Result<ValueId> file_output(Importer& importer, ValueId value, size_t index = 0) {
-  DTR_ASSIGN(const ValueId logical, importer.in_logical_order(value));
-  return importer.as_output(logical, index);
+  return importer.file_output(value, index);
 }
 
 // ---- constants
@@ -594,26 +594,18 @@ Result<ValueId> dilate(Importer& importer) {
   DTR_ASSIGN(const Ints dilations, importer.integers(1));
   DTR_ASSIGN(const double between, importer.real(2));
   DTR_ASSIGN(ValueId x, importer.file_value(0));
-  Shape shape = shape_of(importer, 0);
+  const Shape& shape = shape_of(importer, 0);
   if (dilations.size() != shape.size()) return importer.invalid("its dilations are not one each");
   DTR_TRY(importer.check_shape(importer.output().shape));
+  DTR_ASSIGN(const ValueId filling,
+             builder.constant(importer.type(x).dtype, {}, between, "between"));
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t step = dilations[i];
     if (step < 1 || step > INT32_MAX) return importer.invalid("a dilation is not positive");
-    if (step == 1 || shape[i] < 2) continue;
-    // Each element and what is between it and the next, without that of the last.
-    int64_t outer = 1, inner = 1;
-    for (size_t d = 0; d < shape.size(); ++d) (d < i ? outer : inner) *= d == i ? 1 : shape[d];
-    DTR_TRY(importer.check_shape({outer, shape[i], step, inner}));
-    DTR_ASSIGN(x, builder.view(x, {outer, shape[i], 1, inner}));
-    DTR_ASSIGN(const ValueId filled,
-               builder.constant(importer.type(x).dtype, Shape{outer, shape[i], step - 1, inner},
-                                between, "between"));
-    DTR_ASSIGN(x, builder.concatenate({x, filled}, 2));
-    DTR_ASSIGN(x, builder.view(x, {outer, shape[i] * step, inner}));
-    shape[i] = (shape[i] - 1) * step + 1;
-    DTR_ASSIGN(x, builder.slice(x, 1, 0, shape[i]));
-    DTR_ASSIGN(x, builder.view(x, shape));
+    Shape wide = importer.type(x).shape;
+    wide[i] *= step;
+    DTR_TRY(importer.check_shape(wide));
+    DTR_ASSIGN(x, compositions::spread(builder, x, static_cast<int64_t>(i), step, filling));
   }
   return file_output(importer, x);
 }

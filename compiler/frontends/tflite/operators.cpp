@@ -694,7 +694,7 @@ const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators :
        {std::span<const OperatorDef>(kOperators), elementwise_operators(), movement_operators(),
         index_operators(), recurrent_operators(), spectrum_operators(), variable_operators(),
-        volume_operators(), control_operators()})
+        volume_operators(), control_operators(), stablehlo_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};

@@ -31,6 +31,7 @@ from operator_cases import (
     options,
     quantized,
 )
+from stablehlo_cases import stablehlo
 
 
 def elementwise():
@@ -623,21 +624,6 @@ def special():
                     getattr(B, f"UNSORTED_SEGMENT_{c}"),
                     [m.x((4, 3), d), m.x((4,), I, 0, 2), m.ints(3)],
                     [3, 3],
-                    None,
-                    None,
-                    d,
-                )
-
-
-def stablehlo():
-    """Operators of StableHLO that compute element by element."""
-    for shape in SHAPES:
-        for code in ("ADD", "MAXIMUM", "MINIMUM", "MULTIPLY"):
-            for dtype in (F, I, L):
-                yield f"STABLEHLO_{code} {dtype.__name__}", lambda m, c=code, s=shape, d=dtype: m.op(
-                    getattr(B, f"STABLEHLO_{c}"),
-                    [m.x(s, d, -9, 9), m.x(s, d, -9, 9)],
-                    list(s),
                     None,
                     None,
                     d,

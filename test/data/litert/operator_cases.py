@@ -26,6 +26,7 @@ class Cases(Model):
 
     def __init__(self, name, seed):
         super().__init__(name, seed)
+        self.subgraphs = []
         self.op(B.RELU, [self.x((2,))], [2], None, None, F)  # some cases have no input
 
     def draw(self, shape, dtype=F, low=-3, high=3, q=None):
@@ -43,6 +44,32 @@ class Cases(Model):
 
     def ints(self, values, dtype=I):
         return self.constant(np.asarray(values, dtype), None, dtype)
+
+    def op2(self, code, inputs, shape, options, dtype=F):
+        """An operator that has its options in the second union."""
+        self.op(code, inputs, shape, None, None, dtype)
+        kind = type(options).__name__[:-1]
+        made = self.operators[-1]
+        made.builtinOptions2 = options
+        made.builtinOptions2Type = getattr(schema.BuiltinOptions2, kind)
+
+    def combination(self, code, dtype=F):
+        """The number of a subgraph that combines two elements by an operator; None: the second."""
+        part = Model(f"part_{len(self.subgraphs)}", 0)
+        a, b = part.tensor((), None, dtype), part.tensor((), None, dtype)
+        made = b
+        if code is not None:
+            if code not in self.codes:
+                self.codes.append(code)
+            made = part.tensor((), None, dtype)
+            o = schema.OperatorT()
+            o.opcodeIndex, o.inputs, o.outputs = self.codes.index(code), [a, b], [made]
+            part.operators.append(o)
+        graph = schema.SubGraphT()
+        graph.tensors, graph.operators = part.tensors, part.operators
+        graph.inputs, graph.outputs, graph.name = [a, b], [made], part.name
+        self.subgraphs.append(graph)
+        return len(self.subgraphs)
 
     def several(self, code, inputs, results, options=None):
         """An operator of several outputs [(shape, q, dtype)]."""
@@ -66,7 +93,7 @@ class Cases(Model):
         model = schema.ModelT()
         model.version, model.subgraphs, model.buffers, model.description = (
             3,
-            [graph, *subgraphs],
+            [graph, *self.subgraphs, *subgraphs],
             self.buffers,
             self.name,
         )
