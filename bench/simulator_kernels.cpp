@@ -52,7 +52,10 @@ __attribute__((target("avx512f,avx512vnni"))) double multiply_in_registers(uint3
   constexpr int kSums = 8;  // enough to hide an instruction's latency
   __m512i x = _mm512_set1_epi8(3), sums[kSums] = {};
   asm volatile("" : "+v"(x));
+  // Otherwise the compiler computes sums that start equal only once.
+  for (__m512i& sum : sums) asm volatile("" : "+v"(sum));
   for (uint32_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 8
     for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, x, x);
     asm volatile("" : "+v"(x));
   }
