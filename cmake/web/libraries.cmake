@@ -52,7 +52,7 @@ target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
 web_headers(tl::expected tl)
 web_headers(nlohmann_json::nlohmann_json nlohmann)
 web_headers(CLI11::CLI11 CLI)
-web_headers(PkgConfig::hwy hwy)
+web_headers(hwy_headers hwy)
 # Generated headers include it; the device build has the same link.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)
 file(CREATE_LINK /usr/include/flatbuffers ${CMAKE_BINARY_DIR}/generated/flatbuffers SYMBOLIC)
