@@ -1,6 +1,7 @@
 // Keeps a tile of positions × vectors of accumulators in registers while it iterates over the
-// segments of the window, then rescales and stores it. Each function has a target attribute, so
-// that no other code is compiled for AVX-512.
+// segments of the window, and rescales and packs it there: a tile has at most 16 accumulators, so
+// that half of the registers are left for that. Each function has a target attribute, so that no
+// other code is compiled for AVX-512.
 #include <cstddef>
 
 #include "host/simulator/conv_vnni.h"
@@ -14,8 +15,6 @@
 
 namespace dtr::simulator {
 namespace {
-
-constexpr uint32_t kMostRows = 8;  // positions of a tile
 
 // Sixteen times numerics::requantize, with the output's zero point and clamp, for any accumulator.
 // High multiply: (a · b + 2^30) >> 31 in 64 bits, even and odd lanes apart; b ≥ 0, so it cannot
@@ -98,11 +97,6 @@ struct FoldedRescaler : Folded {
   }
 };
 
-// Positions beyond the last repeat it.
-DTR_VNNI_INLINE uint32_t existing(const VnniBlock& block, uint32_t position) {
-  return position < block.positions ? position : block.positions - 1;
-}
-
 // Vectors of output channels, and rows of them for positions, as chains of members instead of
 // arrays: the compiler keeps members in registers, but stores an array that a loop indexes in every
 // step, even if it unrolls the loop.
@@ -119,16 +113,19 @@ struct Vectors {
     head = _mm512_dpbusd_epi32(head, x, weights.head);
     rest.add_products(x, weights.rest);
   }
-  DTR_VNNI_INLINE void store(int32_t* to) const {
-    _mm512_store_si512(to, head);
-    rest.store(to + kVnniLanes);
+  template <uint32_t kIndex>
+  DTR_VNNI_INLINE __m512i& at() {
+    if constexpr (kIndex == 0) {
+      return head;
+    } else {
+      return rest.template at<kIndex - 1>();
+    }
   }
 };
 template <>
 struct Vectors<0> {
   DTR_VNNI_INLINE void load(const void*) {}
   DTR_VNNI_INLINE void add_products(__m512i, const Vectors&) {}
-  DTR_VNNI_INLINE void store(int32_t*) const {}
 };
 
 template <uint32_t kRows, uint32_t kVectors>
@@ -137,8 +134,10 @@ struct Tile {
   const uint8_t* window;
   Tile<kRows - 1, kVectors> rest;
 
+  // Positions beyond the last repeat it.
   DTR_VNNI_INLINE void start(const VnniBlock& block, uint32_t position) {
-    window = block.band + block.offsets[existing(block, position)];
+    window =
+        block.band + block.offsets[position < block.positions ? position : block.positions - 1];
     sums.load(block.bias);
     rest.start(block, position + 1);
   }
@@ -150,9 +149,18 @@ struct Tile {
     sums.add_products(kSigned ? vnni::Wide::flip(x) : x, weights);
     rest.template step<kSigned>(at, weights);
   }
-  DTR_VNNI_INLINE void store(int32_t* to) const {
-    sums.store(to);
-    rest.store(to + kVectors * kVnniLanes);
+  template <uint32_t kVector, class AnyRescaler>
+  DTR_VNNI_INLINE void rescale(const AnyRescaler& by) {
+    sums.template at<kVector>() = by(sums.template at<kVector>());
+    rest.template rescale<kVector>(by);
+  }
+  template <uint32_t kRow, uint32_t kVector>
+  DTR_VNNI_INLINE __m512i& at() {
+    if constexpr (kRow == 0) {
+      return sums.template at<kVector>();
+    } else {
+      return rest.template at<kRow - 1, kVector>();
+    }
   }
 };
 template <uint32_t kVectors>
@@ -160,11 +168,105 @@ struct Tile<0, kVectors> {
   DTR_VNNI_INLINE void start(const VnniBlock&, uint32_t) {}
   template <bool kSigned>
   DTR_VNNI_INLINE void step(size_t, const Vectors<kVectors>&) {}
-  DTR_VNNI_INLINE void store(int32_t*) const {}
+  template <uint32_t kVector, class AnyRescaler>
+  DTR_VNNI_INLINE void rescale(const AnyRescaler&) {}
 };
 
-template <uint32_t kRows, uint32_t kVectors, bool kSigned>
-DTR_VNNI void accumulate(const VnniBlock& block, uint32_t position, int32_t* sums) {
+template <uint32_t kVector, class AnyRescaler, uint32_t kRows, uint32_t kVectors>
+DTR_VNNI_INLINE void rescale_from(const VnniBlock& block, Tile<kRows, kVectors>& tile) {
+  if constexpr (kVector < kVectors) {
+    AnyRescaler by;
+    by.load(block, kVector);
+    tile.template rescale<kVector>(by);
+    rescale_from<kVector + 1, AnyRescaler>(block, tile);
+  }
+}
+
+// What is needed to store rescaled sums as bytes, four vectors at a time. Packing goes by blocks of
+// 128 bits: four channels of each vector lie in one.
+struct Packer {
+  __m512i order, lowest, highest;
+
+  DTR_VNNI_INLINE explicit Packer(const VnniBlock& block)
+      : order(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)),
+        lowest(_mm512_set1_epi8(static_cast<char>(block.clamp_low))),
+        highest(_mm512_set1_epi8(static_cast<char>(block.clamp_high))) {}
+  DTR_VNNI_INLINE __m512i operator()(__m512i a, __m512i b, __m512i c, __m512i d) const {
+    const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+    return vnni::Wide::limit(_mm512_permutexvar_epi32(order, packed), lowest, highest);
+  }
+};
+
+// Stores the bytes of one position.
+template <uint32_t kVectors>
+DTR_VNNI_INLINE void store_position(const VnniBlock& block, __m512i bytes, int8_t* to) {
+  const uint64_t mask = ~uint64_t{0} >> (64 - block.channels);
+  if constexpr (kVectors == 1) {
+    _mm_mask_storeu_epi8(to, static_cast<__mmask16>(mask), _mm512_castsi512_si128(bytes));
+  } else if constexpr (kVectors == 2) {
+    _mm256_mask_storeu_epi8(to, static_cast<__mmask32>(mask), _mm512_castsi512_si256(bytes));
+  } else if (kVectors == 4 && block.channels == 64) {
+    _mm512_storeu_si512(to, bytes);
+  } else {
+    _mm512_mask_storeu_epi8(to, mask, bytes);
+  }
+}
+
+// Vector `kIndex` of the rows of a tile from `kRow` on; what is not there repeats the last.
+template <uint32_t kRow, uint32_t kIndex, uint32_t kRows, uint32_t kVectors>
+DTR_VNNI_INLINE __m512i nth(Tile<kRows, kVectors>& tile) {
+  constexpr uint32_t kInRow = kVectors == 3 ? 4 : kVectors;
+  return tile.template at<std::min(kRow + kIndex / kInRow, kRows - 1),
+                          std::min(kIndex % kInRow, kVectors - 1)>();
+}
+
+// Stores the rows of a tile from `kRow` on, `positions` of which exist.
+template <uint32_t kRow, uint32_t kRows, uint32_t kVectors>
+DTR_VNNI_INLINE void store_from(const VnniBlock& block, const Packer& pack, int8_t* to,
+                                uint32_t positions, Tile<kRows, kVectors>& tile) {
+  if constexpr (kVectors > 4) {
+    static_assert(kRows == 1 && kVectors == 8);
+    Tile<1, 4> second;
+    second.sums = tile.sums.rest.rest.rest.rest;
+    _mm512_storeu_si512(to,
+                        pack(nth<0, 0>(tile), nth<0, 1>(tile), nth<0, 2>(tile), nth<0, 3>(tile)));
+    _mm512_mask_storeu_epi8(
+        to + 64, ~uint64_t{0} >> (128 - block.channels),
+        pack(nth<0, 0>(second), nth<0, 1>(second), nth<0, 2>(second), nth<0, 3>(second)));
+  } else if constexpr (kRow < kRows) {
+    constexpr uint32_t kTogether = kVectors >= 3 ? 1 : 4 / kVectors;  // positions in one vector
+    const __m512i bytes =
+        pack(nth<kRow, 0>(tile), nth<kRow, 1>(tile), nth<kRow, 2>(tile), nth<kRow, 3>(tile));
+    const size_t stride = block.output_stride;
+    if (kTogether > 1 && positions >= kTogether && stride == kVectors * kVnniLanes &&
+        block.channels == stride) {
+      _mm512_storeu_si512(to, bytes);
+    } else if constexpr (kTogether == 1) {
+      if (positions > 0) store_position<kVectors>(block, bytes, to);
+    } else if constexpr (kTogether == 2) {
+      if (positions > 0) store_position<kVectors>(block, bytes, to);
+      if (positions > 1)
+        store_position<kVectors>(block, _mm512_castsi256_si512(_mm512_extracti64x4_epi64(bytes, 1)),
+                                 to + stride);
+    } else {
+      const auto quarter = [&](uint32_t index, __m128i part) DTR_VNNI {
+        if (positions > index)
+          store_position<kVectors>(block, _mm512_castsi128_si512(part), to + index * stride);
+      };
+      quarter(0, _mm512_castsi512_si128(bytes));
+      quarter(1, _mm512_extracti32x4_epi32(bytes, 1));
+      quarter(2, _mm512_extracti32x4_epi32(bytes, 2));
+      quarter(3, _mm512_extracti32x4_epi32(bytes, 3));
+    }
+    store_from<kRow + kTogether>(block, pack, to + kTogether * stride,
+                                 positions > kTogether ? positions - kTogether : 0, tile);
+  }
+}
+
+// Convolves kRows positions; `positions` of them exist, at least one.
+template <uint32_t kRows, uint32_t kVectors, bool kSigned, class AnyRescaler>
+DTR_VNNI_INLINE void convolve_tile(const VnniBlock& block, const Packer& pack, uint32_t position,
+                                   uint32_t positions) {
   Tile<kRows, kVectors> tile;
   tile.start(block, position);
   const int8_t* weights = block.weights;
@@ -177,88 +279,44 @@ DTR_VNNI void accumulate(const VnniBlock& block, uint32_t position, int32_t* sum
       tile.template step<kSigned>(at, loaded);
     }
   }
-  tile.store(sums);
+  rescale_from<0, AnyRescaler>(block, tile);
+  store_from<0>(block, pack, block.output + size_t{position} * block.output_stride, positions,
+                tile);
 }
 
-// Rescales the sums of a tile, which have left the registers before that needs many itself, two
-// vectors of channels at a time, and stores their bytes a position at a time.
-template <uint32_t kVectors, class AnyRescaler>
-DTR_VNNI void finish(const VnniBlock& block, const int32_t* sums, uint32_t position,
-                     uint32_t rows) {
-  constexpr uint32_t kPairs = (kVectors + 1) / 2;
-  alignas(64) int16_t halves[kMostRows * kPairs * 2 * kVnniLanes];
-  for (uint32_t pair = 0; pair < kPairs; ++pair) {
-    const uint32_t first = 2 * pair, second = std::min(first + 1, kVectors - 1);
-    AnyRescaler by_first, by_second;
-    by_first.load(block, first);
-    by_second.load(block, second);
-    for (uint32_t m = 0; m < rows; ++m) {
-      const int32_t* from = sums + m * kVectors * kVnniLanes;
-      const __m512i low = by_first(_mm512_load_si512(from + first * kVnniLanes));
-      const __m512i high =
-          second == first ? low : by_second(_mm512_load_si512(from + second * kVnniLanes));
-      _mm512_store_si512(halves + (m * kPairs + pair) * 2 * kVnniLanes,
-                         _mm512_packs_epi32(low, high));
-    }
-  }
-  // Packing goes by blocks of 128 bits: four channels of each vector lie in one.
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i lowest = _mm512_set1_epi8(static_cast<char>(block.clamp_low));
-  const __m512i highest = _mm512_set1_epi8(static_cast<char>(block.clamp_high));
-  const __mmask64 mask = ~__mmask64{0} >> (64 - block.channels);
-  int8_t* to = block.output + size_t{position} * block.output_stride;
-  for (uint32_t m = 0; m < rows; ++m, to += block.output_stride) {
-    const int16_t* from = halves + m * kPairs * 2 * kVnniLanes;
-    const __m512i packed = _mm512_packs_epi16(
-        _mm512_load_si512(from), _mm512_load_si512(from + (kPairs - 1) * 2 * kVnniLanes));
-    const __m512i bytes =
-        vnni::Wide::limit(_mm512_permutexvar_epi32(order, packed), lowest, highest);
-    if (kVectors == 4 && block.channels == 64) {
-      _mm512_storeu_si512(to, bytes);
-    } else if (kVectors == 2 && block.channels == 32) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
-    } else if (kVectors == 1 && block.channels == 16) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(bytes));
-    } else {
-      _mm512_mask_storeu_epi8(to, mask, bytes);
-    }
-  }
-}
-
-template <uint32_t kRows, uint32_t kVectors, bool kSigned, class AnyRescaler>
+// All positions in tiles of kRows; a few that are left in one of kFew, which costs less.
+template <uint32_t kRows, uint32_t kFew, uint32_t kVectors, bool kSigned, class AnyRescaler>
 DTR_VNNI void convolve_with(const VnniBlock& block) {
-  static_assert(kRows <= kMostRows);
-  alignas(64) int32_t sums[kRows * kVectors * kVnniLanes];
+  const Packer pack(block);
   uint32_t position = 0;
-  for (; position + kRows <= block.positions; position += kRows) {
-    accumulate<kRows, kVectors, kSigned>(block, position, sums);
-    finish<kVectors, AnyRescaler>(block, sums, position, kRows);
-  }
+  for (; position + kRows <= block.positions; position += kRows)
+    convolve_tile<kRows, kVectors, kSigned, AnyRescaler>(block, pack, position, kRows);
   const uint32_t rest = block.positions - position;
   if (rest == 0) return;
-  rest == 1   ? accumulate<1, kVectors, kSigned>(block, position, sums)
-  : rest <= 3 ? accumulate<3, kVectors, kSigned>(block, position, sums)
-              : accumulate<kRows, kVectors, kSigned>(block, position, sums);
-  finish<kVectors, AnyRescaler>(block, sums, position, rest);
+  if (rest <= kFew) {
+    convolve_tile<kFew, kVectors, kSigned, AnyRescaler>(block, pack, position, rest);
+  } else {
+    convolve_tile<kRows, kVectors, kSigned, AnyRescaler>(block, pack, position, rest);
+  }
 }
 
-template <uint32_t kRows, uint32_t kVectors, bool kSigned>
+template <uint32_t kRows, uint32_t kFew, uint32_t kVectors, bool kSigned>
 DTR_VNNI void convolve(const VnniBlock& block) {
   using vnni::Wide;
   if (block.fold == Fold::kFloor)
-    return convolve_with<kRows, kVectors, kSigned, FoldedRescaler<vnni::FloorRescaler<Wide>>>(
+    return convolve_with<kRows, kFew, kVectors, kSigned, FoldedRescaler<vnni::FloorRescaler<Wide>>>(
         block);
   if (block.fold == Fold::kAwayFromZero)
-    return convolve_with<kRows, kVectors, kSigned,
+    return convolve_with<kRows, kFew, kVectors, kSigned,
                          FoldedRescaler<vnni::AwayFromZeroRescaler<Wide>>>(block);
-  block.one_rounding ? convolve_with<kRows, kVectors, kSigned, OneRoundingRescaler>(block)
-                     : convolve_with<kRows, kVectors, kSigned, Rescaler>(block);
+  block.one_rounding ? convolve_with<kRows, kFew, kVectors, kSigned, OneRoundingRescaler>(block)
+                     : convolve_with<kRows, kFew, kVectors, kSigned, Rescaler>(block);
 }
 
-template <uint32_t kRows, uint32_t kVectors>
+template <uint32_t kRows, uint32_t kFew, uint32_t kVectors>
 void convolve(const VnniBlock& block) {
-  block.signed_input ? convolve<kRows, kVectors, true>(block)
-                     : convolve<kRows, kVectors, false>(block);
+  block.signed_input ? convolve<kRows, kFew, kVectors, true>(block)
+                     : convolve<kRows, kFew, kVectors, false>(block);
 }
 
 }  // namespace
@@ -272,13 +330,15 @@ bool vnni_supported() {
 void vnni_convolve(const VnniBlock& block) {
   switch (block.vectors) {
     case 1:
-      return convolve<8, 1>(block);
+      return convolve<12, 4, 1>(block);
     case 2:
-      return convolve<8, 2>(block);
+      return convolve<8, 2, 2>(block);
     case 3:
-      return convolve<8, 3>(block);
+      return convolve<5, 1, 3>(block);
+    case kVnniMostVectorsOfOnePosition:
+      return convolve<1, 1, kVnniMostVectorsOfOnePosition>(block);
     default:
-      return convolve<6, 4>(block);
+      return convolve<4, 1, 4>(block);
   }
 }
 

@@ -30,14 +30,23 @@ struct Segments {
   uint32_t steps() const { return (bytes + kVnniDepth - 1) / kVnniDepth; }
 };
 
-// Vectors of output channels are dealt out evenly to as few blocks as possible.
+// Blocks of vectors of output channels. Several positions: dealt out evenly to as few blocks as
+// possible. One position: blocks as large as possible, so that many sums are under way.
 struct Blocks {
   uint32_t vectors, count;
-  explicit Blocks(uint32_t channels)
-      : vectors((channels + kVnniLanes - 1) / kVnniLanes),
-        count((vectors + kVnniMostVectors - 1) / kVnniMostVectors) {}
+  bool one_position;
+  explicit Blocks(const Window& w)
+      : vectors((w.out_channels + kVnniLanes - 1) / kVnniLanes),
+        one_position(w.batch * w.out_height * w.out_width == 1) {
+    constexpr uint32_t kMost = kVnniMostVectors, kMostOfOne = kVnniMostVectorsOfOnePosition;
+    count = one_position ? vectors / kMostOfOne + div_up(vectors % kMostOfOne, kMost)
+                         : div_up(vectors, kMost);
+  }
   uint32_t first(uint32_t block) const {
-    return static_cast<uint32_t>(uint64_t{vectors} * block / count);
+    if (!one_position) return static_cast<uint32_t>(uint64_t{vectors} * block / count);
+    const uint32_t large = vectors / kVnniMostVectorsOfOnePosition;
+    return std::min(vectors, std::min(block, large) * kVnniMostVectorsOfOnePosition +
+                                 (block - std::min(block, large)) * kVnniMostVectors);
   }
 };
 
@@ -75,7 +84,7 @@ void pack_dense(const Target& target, const Command& command, const int8_t* weig
   packed.segments = segments.offsets;
   packed.steps = segments.steps();
   const uint32_t steps = segments.steps();
-  const Blocks blocks(w.out_channels);
+  const Blocks blocks(w);
   const size_t vector_bytes = size_t{kVnniLanes} * kVnniDepth;
   packed.weights.assign(segments.offsets.size() * steps * blocks.vectors * vector_bytes,
                         std::byte{0});
@@ -128,7 +137,7 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
   if (!packed->usable) return run_plain(call, command, memory);
   const ConvolutionPlan& plan = packed->plan;
   const Window& w = plan.window;
-  const Blocks blocks(w.out_channels);
+  const Blocks blocks(w);
   const BandOutput outputs(vnni_kernel_set()->kernels, call, command.window, command.epilogue,
                            memory, plan, false);
   std::byte* band = packed->in_place ? nullptr : context.band_of(plan.band_bytes());
