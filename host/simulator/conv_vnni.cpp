@@ -225,14 +225,14 @@ template <uint32_t kRow, uint32_t kRows, uint32_t kVectors>
 DTR_VNNI_INLINE void store_from(const VnniBlock& block, const Packer& pack, int8_t* to,
                                 uint32_t positions, Tile<kRows, kVectors>& tile) {
   if constexpr (kVectors > 4) {
-    static_assert(kRows == 1 && kVectors == 8);
-    Tile<1, 4> second;
-    second.sums = tile.sums.rest.rest.rest.rest;
+    static_assert(kRows == 1);
     _mm512_storeu_si512(to,
                         pack(nth<0, 0>(tile), nth<0, 1>(tile), nth<0, 2>(tile), nth<0, 3>(tile)));
-    _mm512_mask_storeu_epi8(
-        to + 64, ~uint64_t{0} >> (128 - block.channels),
-        pack(nth<0, 0>(second), nth<0, 1>(second), nth<0, 2>(second), nth<0, 3>(second)));
+    Tile<1, kVectors - 4> rest;
+    rest.sums = tile.sums.rest.rest.rest.rest;
+    VnniBlock of_rest = block;
+    of_rest.channels = block.channels - 4 * kVnniLanes;
+    store_from<0>(of_rest, pack, to + 4 * kVnniLanes, positions, rest);
   } else if constexpr (kRow < kRows) {
     constexpr uint32_t kTogether = kVectors >= 3 ? 1 : 4 / kVectors;  // positions in one vector
     const __m512i bytes =
@@ -335,10 +335,16 @@ void vnni_convolve(const VnniBlock& block) {
       return convolve<8, 2, 2>(block);
     case 3:
       return convolve<5, 1, 3>(block);
-    case kVnniMostVectorsOfOnePosition:
-      return convolve<1, 1, kVnniMostVectorsOfOnePosition>(block);
-    default:
+    case 4:
       return convolve<4, 1, 4>(block);
+    case 5:
+      return convolve<1, 1, 5>(block);
+    case 6:
+      return convolve<1, 1, 6>(block);
+    case 7:
+      return convolve<1, 1, 7>(block);
+    default:
+      return convolve<1, 1, kVnniMostVectorsOfOnePosition>(block);
   }
 }
 

@@ -12,8 +12,7 @@ namespace dtr::simulator {
 constexpr uint32_t kVnniLanes = 16;
 constexpr uint32_t kVnniDepth = 4;
 constexpr uint32_t kVnniMostVectors = 4;  // in a block of output channels
-// The same of a convolution with one position. Such a block has this many vectors, or at most
-// kVnniMostVectors.
+// The same of a convolution with one position, so that many sums are under way.
 constexpr uint32_t kVnniMostVectorsOfOnePosition = 8;
 
 // Parameters of requantization, in the order of lanes.
@@ -33,7 +32,7 @@ struct VnniBlock {
   const uint32_t* segments;  // runs of consecutive bytes of a window, as offsets from its position
   uint32_t segment_count;
   uint32_t steps;         // of kVnniDepth bytes, in each segment
-  uint32_t vectors;       // of output channels, as kVnniMostVectors says
+  uint32_t vectors;       // of output channels; more than kVnniMostVectors for one position only
   const int8_t* weights;  // [segment][step][vector][lane][depth]
   const int32_t* bias;    // − 128 · Σ weights folded in; as the next three [vector][lane]
   VnniLanes lanes;

@@ -30,23 +30,16 @@ struct Segments {
   uint32_t steps() const { return (bytes + kVnniDepth - 1) / kVnniDepth; }
 };
 
-// Blocks of vectors of output channels. Several positions: dealt out evenly to as few blocks as
-// possible. One position: blocks as large as possible, so that many sums are under way.
+// Vectors of output channels are dealt out evenly to as few blocks as possible.
 struct Blocks {
   uint32_t vectors, count;
-  bool one_position;
-  explicit Blocks(const Window& w)
-      : vectors((w.out_channels + kVnniLanes - 1) / kVnniLanes),
-        one_position(w.batch * w.out_height * w.out_width == 1) {
-    constexpr uint32_t kMost = kVnniMostVectors, kMostOfOne = kVnniMostVectorsOfOnePosition;
-    count = one_position ? vectors / kMostOfOne + div_up(vectors % kMostOfOne, kMost)
-                         : div_up(vectors, kMost);
+  explicit Blocks(const Window& w) : vectors((w.out_channels + kVnniLanes - 1) / kVnniLanes) {
+    const bool one_position = w.batch == 1 && w.out_height == 1 && w.out_width == 1;
+    count = one_position ? div_up(vectors, kVnniMostVectorsOfOnePosition)
+                         : div_up(vectors, kVnniMostVectors);
   }
   uint32_t first(uint32_t block) const {
-    if (!one_position) return static_cast<uint32_t>(uint64_t{vectors} * block / count);
-    const uint32_t large = vectors / kVnniMostVectorsOfOnePosition;
-    return std::min(vectors, std::min(block, large) * kVnniMostVectorsOfOnePosition +
-                                 (block - std::min(block, large)) * kVnniMostVectors);
+    return static_cast<uint32_t>(uint64_t{vectors} * block / count);
   }
 };
 
