@@ -15,6 +15,7 @@
 #include "compiler/quantizer/unlike_ranges.h"
 #include "compiler/recipes/selection.h"
 #include "compiler/support/cancellation.h"
+#include "compiler/support/heap.h"
 #include "compiler/support/text.h"
 #include "compiler/targets/target_file.h"
 #include "compiler/transforms/pipelines.h"
@@ -281,6 +282,7 @@ class Compiler {
       c_.calibration->on_noise = c_.samples_are_noise;
       c_.calibration->weights = weights_;
     }
+    return_free_memory();
     return {};
   }
 
@@ -292,6 +294,7 @@ class Compiler {
 
   Result<void> convert_graph() {
     DTR_ASSIGN(c_.conversion, convert(c_.module, graph(), annotation_, *c_.calibration));
+    return_free_memory();
     return {};
   }
 
