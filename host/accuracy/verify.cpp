@@ -156,14 +156,15 @@ Result<std::vector<LayerError>> verify_layers(Session& session, const Module& mo
                 "give the model that the program was compiled from", {.file = model.file});
   const Compared compared = compared_values(graph);
   DTR_ASSIGN(const std::unique_ptr<Executor> float_model, make_model_executor(model, graph));
-  SharedProgram program(session);
-  const TaskJob job{.count = std::min(count, samples.size()),
-                    .is_stream = session.has_states() || graph.state_count() > 0,
-                    .open = [&]() -> Result<std::unique_ptr<TaskWorker>> {
-                      DTR_ASSIGN(SharedProgram::Lease lease, program.open());
-                      return std::make_unique<VerifyWorker>(std::move(lease), graph, samples,
-                                                            compared, *float_model);
-                    }};
+  const size_t tasks = std::min(count, samples.size());
+  const bool is_stream = session.has_states() || graph.state_count() > 0;
+  SharedProgram program(session, executor.threads_for_each(tasks, is_stream));
+  const TaskJob job{
+      .count = tasks, .is_stream = is_stream, .open = [&]() -> Result<std::unique_ptr<TaskWorker>> {
+        DTR_ASSIGN(SharedProgram::Lease lease, program.open());
+        return std::make_unique<VerifyWorker>(std::move(lease), graph, samples, compared,
+                                              *float_model);
+      }};
   std::map<uint32_t, Sum> sums;
   const TakeResult take = [&](size_t, std::span<const std::byte> result) -> Result<void> {
     Unpacker unpacker(result);

@@ -176,11 +176,11 @@ Result<uint64_t> identity_of(const Session& session, std::span<const NamedTensor
 // The score of all samples. `stats`: the NPU's cycles in one inference.
 Result<Score> score_samples(Session& first, const Judge& judge, std::span<const NamedTensor> arrays,
                             const EvaluateOptions& options, RunStats& stats) {
-  SharedProgram program(first);
   std::once_flag made;
   std::optional<Result<std::unique_ptr<Executor>>> float_model;
   TaskJob job{.count = judge.samples.size(), .is_stream = first.has_states()};
   if (judge.against != nullptr && judge.against->forward().state_count() > 0) job.is_stream = true;
+  SharedProgram program(first, options.executor.threads_for_each(job.count, job.is_stream));
   job.open = [&]() -> Result<std::unique_ptr<TaskWorker>> {
     DTR_ASSIGN(SharedProgram::Lease session, program.open());
     if (judge.against == nullptr)

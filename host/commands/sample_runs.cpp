@@ -86,7 +86,7 @@ class RunWorker final : public TaskWorker {
 Result<SampleRuns> run_samples(Session& session, const Samples& samples, size_t count,
                                uint32_t repeat, TaskExecutor& executor,
                                const ProgressFunction& progress) {
-  SharedProgram program(session);
+  SharedProgram program(session, executor.threads_for_each(count, session.has_states()));
   const TaskJob job{.count = count,
                     .is_stream = session.has_states(),
                     .open = [&]() -> Result<std::unique_ptr<TaskWorker>> {

@@ -93,7 +93,6 @@ class HostSession final : public Session {
 
   Result<void> start() {
     context_.driver = simulator_.driver();
-    context_.on_event = &HostSession::on_event;
     context_.event_context = this;
     delegates_[0] = runtime::deuteron_delegate(context_);
     if (!files_.in_payload) delegates_[0] = neutron_.programs_or(delegates_[0]);
@@ -131,6 +130,7 @@ class HostSession final : public Session {
   const PteFile& pte_file() const override { return pte_file_; }
   std::span<const PtdFile> tensor_files() const override { return tensor_files_; }
 
+  void use_threads(unsigned threads) override { simulator_.use_threads(threads); }
   bool has_states() const override { return method_.has_states(); }
   void reset() override { DTR_CHECK(method_.reset().ok()); }
 
@@ -143,6 +143,9 @@ class HostSession final : public Session {
     report_ = {};
     touched_ = 0;
     const runtime::Observer observer{this, &HostSession::before, &HostSession::after};
+    // The simulator is faster where nobody looks.
+    context_.on_event =
+        hooks.recording != nullptr || hooks.after_event ? &HostSession::on_event : nullptr;
     if (hooks.recording != nullptr) start_recording(*hooks.recording);
     const auto start = std::chrono::steady_clock::now();
     const pte::Status status = method_.run(&observer);
@@ -370,10 +373,11 @@ Result<SharedProgram::Lease> SharedProgram::open() {
   Lease lease;
   if (!taken_.exchange(true)) {
     lease.session_ = &first_;
-    return lease;
+  } else {
+    DTR_ASSIGN(lease.owned_, first_.open_another());
+    lease.session_ = lease.owned_.get();
   }
-  DTR_ASSIGN(lease.owned_, first_.open_another());
-  lease.session_ = lease.owned_.get();
+  lease.session_->use_threads(threads_);
   return lease;
 }
 

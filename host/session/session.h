@@ -96,6 +96,8 @@ class Session {
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                           RunStats* stats = nullptr,
                                           const RunHooks& hooks = {}) = 0;
+  // Shares large calls of the NPU's simulation among so many threads; results do not depend on it.
+  virtual void use_threads(unsigned threads) { (void)threads; }
   // Whether the program keeps states between runs: then runs are a stream, in which each depends on
   // those before it.
   virtual bool has_states() const = 0;
@@ -107,8 +109,8 @@ class Session {
 // one a session of its own.
 class SharedProgram {
  public:
-  // `first` must outlive the workers.
-  explicit SharedProgram(Session& first) : first_(first) {}
+  // `first` must outlive the workers. `threads`: of each session (Session::use_threads).
+  explicit SharedProgram(Session& first, unsigned threads = 1) : first_(first), threads_(threads) {}
 
   class Lease {
    public:
@@ -125,6 +127,7 @@ class SharedProgram {
 
  private:
   Session& first_;
+  unsigned threads_;
   std::atomic<bool> taken_{false};
 };
 

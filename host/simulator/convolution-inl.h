@@ -208,6 +208,42 @@ HWY_INLINE void convolve_tile(const Tile& tile, uint32_t block, uint32_t first) 
   }
 }
 
+// Rows [begin, end) of the output, counted through all images.
+template <class Command>
+void convolve_rows(const Call& call, const Command& command, const ConvolutionMemory& memory,
+                   const PackedConvolution* packed, uint32_t begin, uint32_t end) {
+  auto& context = *static_cast<KernelSetContext*>(call.context);
+  const ConvolutionPlan& plan = packed->plan;
+  const npu::Window& w = plan.window;
+  const Runs runs(w);
+  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high,
+                    command.epilogue.zero_point_out};
+  const BandOutput outputs(kernel_set()->kernels, call, command.window, command.epilogue, memory,
+                           plan, false);
+  std::byte* band = context.band_of(plan.band_bytes());
+  for (uint32_t count = 0; begin < end; begin += count) {
+    const uint32_t image = begin / w.out_height, row = begin % w.out_height;
+    count = std::min({plan.band_rows, w.out_height - row, end - begin});
+    plan.load_band(memory.input, image, row, count, widen, band);
+    const size_t first = (size_t{image} * w.out_height + row) * w.out_width;
+    const Tile tile{plan,
+                    runs,
+                    *packed,
+                    limit,
+                    reinterpret_cast<const int16_t*>(band),
+                    count * w.out_width,
+                    outputs.begin(first),
+                    outputs.pixel_stride()};
+    for (uint32_t block = 0; block * kBlockChannels < w.out_channels; ++block) {
+      uint32_t position = 0;
+      for (; position + 1 < tile.positions; position += kTileRows)
+        convolve_tile<kTileRows>(tile, block, position);
+      if (position < tile.positions) convolve_tile<1>(tile, block, position);
+    }
+    outputs.finish(first, tile.positions);
+  }
+}
+
 template <class Command>
 void convolve(const Call& call, const Command& command, const ConvolutionMemory& memory) {
   auto& context = *static_cast<KernelSetContext*>(call.context);
@@ -217,36 +253,11 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
     packed = &context.packed_now;
   }
   if (!packed->usable) return run_plain(call, command, memory);
-  const ConvolutionPlan& plan = packed->plan;
-  const npu::Window& w = plan.window;
-  const Runs runs(w);
-  const Limit limit{command.epilogue.clamp_low, command.epilogue.clamp_high,
-                    command.epilogue.zero_point_out};
-  const BandOutput outputs(kernel_set()->kernels, call, command.window, command.epilogue, memory,
-                           plan, false);
-  std::byte* band = context.band_of(plan.band_bytes());
-  for (uint32_t image = 0; image < w.batch; ++image) {
-    for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
-      const uint32_t count = std::min(plan.band_rows, w.out_height - row);
-      plan.load_band(memory.input, image, row, count, widen, band);
-      const size_t first = (size_t{image} * w.out_height + row) * w.out_width;
-      const Tile tile{plan,
-                      runs,
-                      *packed,
-                      limit,
-                      reinterpret_cast<const int16_t*>(band),
-                      count * w.out_width,
-                      outputs.begin(first),
-                      outputs.pixel_stride()};
-      for (uint32_t block = 0; block * kBlockChannels < w.out_channels; ++block) {
-        uint32_t position = 0;
-        for (; position + 1 < tile.positions; position += kTileRows)
-          convolve_tile<kTileRows>(tile, block, position);
-        if (position < tile.positions) convolve_tile<1>(tile, block, position);
-      }
-      outputs.finish(first, tile.positions);
-    }
-  }
+  const npu::Window& w = packed->plan.window;
+  in_parts(call, w.batch * w.out_height, products_of(w, w.in_channels),
+           [&](const Call& part, uint32_t begin, uint32_t end) {
+             convolve_rows(part, command, memory, packed, begin, end);
+           });
 }
 
 // ---- Depthwise: lanes are channels. Two taps make a pair: interleaving their values in blocks of
@@ -365,16 +376,10 @@ void depthwise_run(const PackedConvolution& packed, const std::vector<uint32_t>&
   }
 }
 
-inline void depthwise(const Call& call, const npu::Depthwise& command,
-                      const ConvolutionMemory& memory) {
-  if (is_dense(command)) return convolve(call, command, memory);
+inline void depthwise_rows(const Call& call, const npu::Depthwise& command,
+                           const ConvolutionMemory& memory, const PackedConvolution* packed,
+                           uint32_t begin, uint32_t end) {
   auto& context = *static_cast<KernelSetContext*>(call.context);
-  const PackedConvolution* packed = context.packed[call.command];
-  if (packed == nullptr) {
-    pack_depthwise(call.target, command, memory.weights, memory.parameters, context.packed_now);
-    packed = &context.packed_now;
-  }
-  if (!packed->usable) return run_plain(call, command, memory);
   const ConvolutionPlan& plan = packed->plan;
   const npu::Window& w = plan.window;
   const RunLength run(w);
@@ -393,26 +398,42 @@ inline void depthwise(const Call& call, const npu::Depthwise& command,
                           : packed->one_rounding  ? depthwise_run<Rounding::kOnce>
                                                   : depthwise_run<Rounding::kTwice>;
   std::byte* band = context.band_of(plan.band_bytes());
-  for (uint32_t image = 0; image < w.batch; ++image) {
-    for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
-      const uint32_t count = std::min(plan.band_rows, w.out_height - row);
-      plan.load_band(memory.input, image, row, count, widen, band);
-      const auto* values = reinterpret_cast<const int16_t*>(band);
-      const size_t first = (size_t{image} * w.out_height + row) * w.out_width;
-      int8_t* output = outputs.begin(first);
-      for (uint32_t y = 0; y < count; ++y, output += row_elements) {
-        const uint32_t* offsets = &plan.offsets[size_t{y} * w.out_width];
-        if (run.whole_rows) {
-          run_values(*packed, taps, run.blocks, limit, values + offsets[0], row_elements, output);
-          continue;
-        }
-        for (uint32_t x = 0; x < w.out_width; ++x)
-          run_values(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels,
-                     output + size_t{x} * w.out_channels);
+  for (uint32_t count = 0; begin < end; begin += count) {
+    const uint32_t image = begin / w.out_height, row = begin % w.out_height;
+    count = std::min({plan.band_rows, w.out_height - row, end - begin});
+    plan.load_band(memory.input, image, row, count, widen, band);
+    const auto* values = reinterpret_cast<const int16_t*>(band);
+    const size_t first = (size_t{image} * w.out_height + row) * w.out_width;
+    int8_t* output = outputs.begin(first);
+    for (uint32_t y = 0; y < count; ++y, output += row_elements) {
+      const uint32_t* offsets = &plan.offsets[size_t{y} * w.out_width];
+      if (run.whole_rows) {
+        run_values(*packed, taps, run.blocks, limit, values + offsets[0], row_elements, output);
+        continue;
       }
-      outputs.finish(first, size_t{count} * w.out_width);
+      for (uint32_t x = 0; x < w.out_width; ++x)
+        run_values(*packed, taps, run.blocks, limit, values + offsets[x], w.out_channels,
+                   output + size_t{x} * w.out_channels);
     }
+    outputs.finish(first, size_t{count} * w.out_width);
   }
+}
+
+inline void depthwise(const Call& call, const npu::Depthwise& command,
+                      const ConvolutionMemory& memory) {
+  if (is_dense(command)) return convolve(call, command, memory);
+  auto& context = *static_cast<KernelSetContext*>(call.context);
+  const PackedConvolution* packed = context.packed[call.command];
+  if (packed == nullptr) {
+    pack_depthwise(call.target, command, memory.weights, memory.parameters, context.packed_now);
+    packed = &context.packed_now;
+  }
+  if (!packed->usable) return run_plain(call, command, memory);
+  const npu::Window& w = packed->plan.window;
+  in_parts(call, w.batch * w.out_height, products_of(w, kDepthwiseCost),
+           [&](const Call& part, uint32_t begin, uint32_t end) {
+             depthwise_rows(part, command, memory, packed, begin, end);
+           });
 }
 
 #endif  // fixed-size vectors

@@ -22,9 +22,13 @@ class HostSimulator {
   // What a run leaves in scratch: all that the machine would, or only what the program's calls
   // read; weights that were packed when the program was prepared are not copied there then.
   enum class Scratch : uint8_t { kWhatIsRead, kEveryByte };
+  // The rules of memory are checked once for each layout of a program's memory, on which alone they
+  // depend (host/simulator/shadow.h); or before every run, which then also reads weights where the
+  // calls say, as the machine does, instead of those that were packed when it was prepared.
+  enum class Checks : uint8_t { kOnce, kEveryRun };
 
   explicit HostSimulator(const npu::Target& target, const KernelSet& kernel_set = best_kernel_set(),
-                         Scratch scratch = Scratch::kWhatIsRead);
+                         Scratch scratch = Scratch::kWhatIsRead, Checks checks = default_checks());
   ~HostSimulator();
   HostSimulator(const HostSimulator&) = delete;
   HostSimulator& operator=(const HostSimulator&) = delete;
@@ -39,14 +43,25 @@ class HostSimulator {
                   EventSink sink = {});
   void unprepare(uint32_t handle);
 
+  // Shares large calls among so many threads, the caller's among them. Results and cycles do not
+  // depend on it. Not during a run.
+  void use_threads(unsigned threads);
+
   // The driver interface of this object, valid as long as it lives.
   npu::Driver driver();
+
+  // Of simulators that are made from now on. At first kEveryRun if the environment has
+  // DEUTERON_CHECKED, else kOnce.
+  static Checks default_checks();
+  static void set_default_checks(Checks checks);
 
  private:
   struct Prepared;
   npu::Target target_;
   const KernelSet& kernel_set_;
   Scratch scratch_;
+  Checks checks_;
+  std::unique_ptr<Crew> crew_;
   std::vector<std::unique_ptr<Prepared>> programs_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "device/simulator/functional.h"
 #include "host/simulator/add_vbmi.h"
+#include "host/simulator/crew.h"
 #include "host/simulator/plan.h"
 
 namespace dtr::simulator {
@@ -65,6 +66,9 @@ struct KernelSetContext {
     std::unique_ptr<VbmiAdd> add;
   };
   std::vector<Sum> sums;
+  // Who shares large calls; null: nobody. Each helper has a context of its own, without packed_now.
+  Crew* crew = nullptr;
+  std::vector<std::unique_ptr<KernelSetContext>> helpers;
 
   std::byte* band_of(size_t bytes) {
     if (band.size() < bytes) band.resize(bytes);
@@ -74,7 +78,42 @@ struct KernelSetContext {
     if (staging.size() < bytes) staging.resize(bytes);
     return staging.data();
   }
+  // The crew must outlive the context.
+  void share_with(Crew* members) {
+    crew = members;
+    helpers.clear();
+    for (size_t member = 1; crew != nullptr && member < crew->members(); ++member) {
+      helpers.push_back(std::make_unique<KernelSetContext>());
+      helpers.back()->packed = packed;
+    }
+  }
 };
+
+// Calls work(call, first, end) for ranges that together are [0, units), perhaps beside each other;
+// each such call has a context of its own. `products` of the whole decide whether that is worth it.
+template <class Work>
+void in_parts(const Call& call, uint32_t units, uint64_t products, const Work& work) {
+  constexpr uint64_t kWorthSharing = 300'000;  // some microseconds
+  constexpr uint32_t kPartsOfMember = 3;       // so that all end at about the same time
+  auto& context = *static_cast<KernelSetContext*>(call.context);
+  if (context.crew == nullptr || units < 2 || products < kWorthSharing)
+    return work(call, uint32_t{0}, units);
+  const auto members = static_cast<uint32_t>(context.helpers.size() + 1);
+  const uint32_t parts = units < members * kPartsOfMember ? units : members * kPartsOfMember;
+  context.crew->run(parts, [&](size_t member, uint32_t part) {
+    const Call own{call.target, call.command,
+                   member == 0 ? call.context : context.helpers[member - 1].get()};
+    work(own, static_cast<uint32_t>(uint64_t{units} * part / parts),
+         static_cast<uint32_t>(uint64_t{units} * (part + 1) / parts));
+  });
+}
+// A product of a depthwise convolution takes as long as so many of another one.
+constexpr uint32_t kDepthwiseCost = 4;
+// The products of a convolution with so many at each tap of a window.
+inline uint64_t products_of(const npu::Window& w, uint32_t at_tap) {
+  return uint64_t{w.batch} * w.out_height * w.out_width * w.out_channels * w.kernel_height *
+         w.kernel_width * at_tap;
+}
 
 const KernelSet& plain_kernel_set();
 const KernelSet& highway_kernel_set();  // of the best target that Highway finds; honours

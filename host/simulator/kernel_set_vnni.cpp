@@ -119,6 +119,56 @@ VnniLanes lanes_at(const PackedConvolution& packed, size_t lane) {
           packed.right_shift.data() + lane, packed.folded.data() + 2 * lane};
 }
 
+// Rows [begin, end) of the output, counted through all images.
+template <class Command>
+void convolve_rows(const Call& call, const Command& command, const ConvolutionMemory& memory,
+                   const PackedConvolution* packed, uint32_t begin, uint32_t end) {
+  auto& context = *static_cast<KernelSetContext*>(call.context);
+  const ConvolutionPlan& plan = packed->plan;
+  const Window& w = plan.window;
+  const Blocks blocks(w);
+  const BandOutput outputs(vnni_kernel_set()->kernels, call, command.window, command.epilogue,
+                           memory, plan, false);
+  std::byte* band = packed->in_place ? nullptr : context.band_of(plan.band_bytes());
+  for (uint32_t rows = 0; begin < end; begin += rows) {
+    const uint32_t image = begin / w.out_height, row = begin % w.out_height;
+    rows = std::min({plan.band_rows, w.out_height - row, end - begin});
+    if (!packed->in_place) plan.load_band(memory.input, image, row, rows, vnni_to_unsigned, band);
+    const int8_t* const in = memory.input + place(w.in, image, row * w.stride_height, 0);
+    const auto* weights = reinterpret_cast<const int8_t*>(packed->weights.data());
+    const size_t first_position = (size_t{image} * w.out_height + row) * w.out_width;
+    int8_t* output = outputs.begin(first_position);
+    for (uint32_t index = 0; index < blocks.count; ++index) {
+      const uint32_t first = blocks.first(index) * kVnniLanes;
+      VnniBlock block{};
+      block.band = packed->in_place ? reinterpret_cast<const uint8_t*>(in)
+                                    : reinterpret_cast<const uint8_t*>(band);
+      block.signed_input = packed->in_place;
+      block.offsets = plan.offsets.data();
+      block.positions = rows * w.out_width;
+      block.segments = packed->segments.data();
+      block.segment_count = static_cast<uint32_t>(packed->segments.size());
+      block.steps = packed->steps;
+      block.vectors = blocks.first(index + 1) - blocks.first(index);
+      block.weights = weights;
+      block.bias = packed->bias.data() + first;
+      block.lanes = lanes_at(*packed, first);
+      block.fold = packed->fold;
+      block.one_rounding = packed->one_rounding;
+      block.zero_point = command.epilogue.zero_point_out;
+      block.clamp_low = command.epilogue.clamp_low;
+      block.clamp_high = command.epilogue.clamp_high;
+      block.output = output + first;
+      block.output_stride = outputs.pixel_stride();
+      block.channels = std::min(w.out_channels - first, block.vectors * kVnniLanes);
+      vnni_convolve(block);
+      weights +=
+          size_t{block.segment_count} * block.steps * block.vectors * kVnniLanes * kVnniDepth;
+    }
+    outputs.finish(first_position, size_t{rows} * w.out_width);
+  }
+}
+
 template <class Command>
 void convolve(const Call& call, const Command& command, const ConvolutionMemory& memory) {
   auto& context = *static_cast<KernelSetContext*>(call.context);
@@ -128,50 +178,11 @@ void convolve(const Call& call, const Command& command, const ConvolutionMemory&
     packed = &context.packed_now;
   }
   if (!packed->usable) return run_plain(call, command, memory);
-  const ConvolutionPlan& plan = packed->plan;
-  const Window& w = plan.window;
-  const Blocks blocks(w);
-  const BandOutput outputs(vnni_kernel_set()->kernels, call, command.window, command.epilogue,
-                           memory, plan, false);
-  std::byte* band = packed->in_place ? nullptr : context.band_of(plan.band_bytes());
-  for (uint32_t image = 0; image < w.batch; ++image) {
-    for (uint32_t row = 0; row < w.out_height; row += plan.band_rows) {
-      const uint32_t rows = std::min(plan.band_rows, w.out_height - row);
-      if (!packed->in_place) plan.load_band(memory.input, image, row, rows, vnni_to_unsigned, band);
-      const int8_t* const in = memory.input + place(w.in, image, row * w.stride_height, 0);
-      const auto* weights = reinterpret_cast<const int8_t*>(packed->weights.data());
-      const size_t first_position = (size_t{image} * w.out_height + row) * w.out_width;
-      int8_t* output = outputs.begin(first_position);
-      for (uint32_t index = 0; index < blocks.count; ++index) {
-        const uint32_t first = blocks.first(index) * kVnniLanes;
-        VnniBlock block{};
-        block.band = packed->in_place ? reinterpret_cast<const uint8_t*>(in)
-                                      : reinterpret_cast<const uint8_t*>(band);
-        block.signed_input = packed->in_place;
-        block.offsets = plan.offsets.data();
-        block.positions = rows * w.out_width;
-        block.segments = packed->segments.data();
-        block.segment_count = static_cast<uint32_t>(packed->segments.size());
-        block.steps = packed->steps;
-        block.vectors = blocks.first(index + 1) - blocks.first(index);
-        block.weights = weights;
-        block.bias = packed->bias.data() + first;
-        block.lanes = lanes_at(*packed, first);
-        block.fold = packed->fold;
-        block.one_rounding = packed->one_rounding;
-        block.zero_point = command.epilogue.zero_point_out;
-        block.clamp_low = command.epilogue.clamp_low;
-        block.clamp_high = command.epilogue.clamp_high;
-        block.output = output + first;
-        block.output_stride = outputs.pixel_stride();
-        block.channels = std::min(w.out_channels - first, block.vectors * kVnniLanes);
-        vnni_convolve(block);
-        weights +=
-            size_t{block.segment_count} * block.steps * block.vectors * kVnniLanes * kVnniDepth;
-      }
-      outputs.finish(first_position, size_t{rows} * w.out_width);
-    }
-  }
+  const Window& w = packed->plan.window;
+  in_parts(call, w.batch * w.out_height, products_of(w, w.in_channels),
+           [&](const Call& part, uint32_t begin, uint32_t end) {
+             convolve_rows(part, command, memory, packed, begin, end);
+           });
 }
 
 // Highway's kernel set does what has no convolution's form.
@@ -243,7 +254,7 @@ bool pack_columns(const Target& target, const Depthwise& command, const int8_t* 
 }
 
 void convolve_columns(const Call& call, const Depthwise& command, const ConvolutionMemory& memory,
-                      const PackedConvolution& packed) {
+                      const PackedConvolution& packed, uint32_t begin, uint32_t end) {
   const ConvolutionPlan& plan = packed.plan;
   const Window& w = plan.window;
   const BandOutput outputs(vnni_kernel_set()->kernels, call, command.window, command.epilogue,
@@ -260,39 +271,38 @@ void convolve_columns(const Call& call, const Depthwise& command, const Convolut
   row.clamp_low = command.epilogue.clamp_low;
   row.clamp_high = command.epilogue.clamp_high;
   row.output_stride = outputs.pixel_stride();
-  for (uint32_t image = 0; image < w.batch; ++image)
-    for (uint32_t first = 0; first < w.out_height; first += plan.band_rows) {
-      const uint32_t count = std::min(plan.band_rows, w.out_height - first);
-      const size_t position = (size_t{image} * w.out_height + first) * w.out_width;
-      int8_t* output = outputs.begin(position);
-      for (uint32_t y = first; y < first + count;
-           ++y, output += size_t{w.out_width} * row.output_stride) {
-        size_t lane = 0;
-        for (uint32_t index = 0; index < vnni_columns_blocks(w.out_channels); ++index) {
-          const VnniColumnsBlock block = vnni_columns_block(w.out_channels, index);
-          for (uint32_t tap = 0; tap < kVnniRows; ++tap) {
-            const int64_t at = int64_t{y} * w.stride_height - w.pad_top +
-                               int64_t{std::min(tap, w.kernel_height - 1)} * w.dilation_height;
-            const bool inside = at >= 0 && at < w.in_height;
-            row.rows[tap] =
-                inside
-                    ? memory.input + place(w.in, image, static_cast<uint32_t>(at), 0) + block.first
-                    : padding;
-            row.steps[tap] = inside ? w.in.pixel : 0;
-          }
-          row.wide = block.wide;
-          row.channels = block.channels;
-          row.weights = reinterpret_cast<const int8_t*>(packed.weights.data()) +
-                        lane * kVnniColumns * kVnniDepth;
-          row.bias = packed.bias.data() + lane;
-          row.lanes = lanes_at(packed, lane);
-          row.output = output + block.first;
-          vnni_depthwise(row);
-          lane += block.lanes();
+  for (uint32_t count = 0; begin < end; begin += count) {
+    const uint32_t image = begin / w.out_height, first = begin % w.out_height;
+    count = std::min({plan.band_rows, w.out_height - first, end - begin});
+    const size_t position = (size_t{image} * w.out_height + first) * w.out_width;
+    int8_t* output = outputs.begin(position);
+    for (uint32_t y = first; y < first + count;
+         ++y, output += size_t{w.out_width} * row.output_stride) {
+      size_t lane = 0;
+      for (uint32_t index = 0; index < vnni_columns_blocks(w.out_channels); ++index) {
+        const VnniColumnsBlock block = vnni_columns_block(w.out_channels, index);
+        for (uint32_t tap = 0; tap < kVnniRows; ++tap) {
+          const int64_t at = int64_t{y} * w.stride_height - w.pad_top +
+                             int64_t{std::min(tap, w.kernel_height - 1)} * w.dilation_height;
+          const bool inside = at >= 0 && at < w.in_height;
+          row.rows[tap] =
+              inside ? memory.input + place(w.in, image, static_cast<uint32_t>(at), 0) + block.first
+                     : padding;
+          row.steps[tap] = inside ? w.in.pixel : 0;
         }
+        row.wide = block.wide;
+        row.channels = block.channels;
+        row.weights = reinterpret_cast<const int8_t*>(packed.weights.data()) +
+                      lane * kVnniColumns * kVnniDepth;
+        row.bias = packed.bias.data() + lane;
+        row.lanes = lanes_at(packed, lane);
+        row.output = output + block.first;
+        vnni_depthwise(row);
+        lane += block.lanes();
       }
-      outputs.finish(position, size_t{count} * w.out_width);
     }
+    outputs.finish(position, size_t{count} * w.out_width);
+  }
 }
 
 void pack_depthwise(const Target& target, const Depthwise& command, const int8_t* weights,
@@ -310,7 +320,12 @@ void depthwise(const Call& call, const Depthwise& command, const ConvolutionMemo
     pack_depthwise(call.target, command, memory.weights, memory.parameters, context.packed_now);
     packed = &context.packed_now;
   }
-  if (packed->columns) return convolve_columns(call, command, memory, *packed);
+  if (packed->columns)
+    return in_parts(call, command.window.batch * command.window.out_height,
+                    products_of(command.window, kDepthwiseCost),
+                    [&](const Call& part, uint32_t begin, uint32_t end) {
+                      convolve_columns(part, command, memory, *packed, begin, end);
+                    });
   base_kernel_set().kernels.depthwise(call, command, memory);
 }
 

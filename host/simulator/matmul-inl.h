@@ -140,7 +140,19 @@ class MatmulLoops {
 };
 
 inline void matmul(const Call& call, const npu::Matmul& command, const MatmulMemory& memory) {
-  MatmulLoops(call, command, memory).run();
+  constexpr uint32_t kFewestRows = 16;  // of a part, which packs the right operand itself
+  uint64_t products = uint64_t{command.rows} * command.inner * command.columns;
+  for (const uint32_t extent : command.batch) products *= extent;
+  in_parts(call, command.rows / kFewestRows, products,
+           [&](const Call& part, uint32_t begin, uint32_t end) HWY_ATTR {
+             const bool last = end == command.rows / kFewestRows;
+             npu::Matmul rows = command;
+             rows.rows = (last ? command.rows : end * kFewestRows) - begin * kFewestRows;
+             MatmulMemory at = memory;
+             at.left += size_t{begin} * kFewestRows * command.left_row_stride;
+             at.output += size_t{begin} * kFewestRows * command.output_row_stride;
+             MatmulLoops(part, rows, at).run();
+           });
 }
 
 #endif  // fixed-size vectors

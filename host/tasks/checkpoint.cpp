@@ -113,6 +113,9 @@ class CheckpointedExecutor final : public TaskExecutor {
       : executor_(executor), options_(std::move(options)), note_(std::move(note)) {}
 
   bool is_coordinator() const override { return executor_.is_coordinator(); }
+  unsigned threads_for_each(size_t tasks, bool is_stream) const override {
+    return executor_.threads_for_each(tasks, is_stream);
+  }
 
   Result<void> run(const TaskJob& job, const TakeResult& take,
                    const ProgressFunction& progress) override {

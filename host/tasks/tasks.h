@@ -68,6 +68,11 @@ class TaskExecutor {
   // results and after which it receives none; those of `open` and `take`.
   virtual Result<void> run(const TaskJob& job, const TakeResult& take,
                            const ProgressFunction& progress) = 0;
+  // How many threads each task may have, beside the others of so many tasks, or of a stream.
+  virtual unsigned threads_for_each(size_t tasks, bool is_stream) const {
+    (void)tasks, (void)is_stream;
+    return 1;
+  }
   // Starts workers, which `job.open` opens. Does not return in a process that is no coordinator.
   // Null: tasks would only run in this process, whose caller knows
   // better how to use its threads. Error: kProcessFailed.

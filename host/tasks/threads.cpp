@@ -131,6 +131,12 @@ class ThreadExecutor final : public TaskExecutor {
     return running.result();
   }
 
+  unsigned threads_for_each(size_t tasks, bool is_stream) const override {
+    const unsigned most = threads_ == 0 ? default_threads() : threads_;
+    const size_t workers = is_stream ? 1 : std::clamp<size_t>(tasks, 1, most);
+    return most / static_cast<unsigned>(workers);
+  }
+
  private:
   const unsigned threads_;
 };
