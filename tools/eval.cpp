@@ -38,6 +38,7 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
       "Float model to run on the same data (.pt2, .tflite, .onnx) instead of float_output");
   verb->add_option("--json", o.json, "Write the figures as JSON");
   add_executor(verb, o.executor);
+  add_checked(verb);
   CLI::Option* const checkpoint = verb->add_option(
       "--checkpoint", o.checkpoint.path,
       "File that takes the result of each sample as soon as it is there (docs/scale.md)");

@@ -58,9 +58,11 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   verb->add_option("--threads", o.threads,
-                   "Number of threads for samples (0: one for each processor; with --repeat, --on "
-                   "or --profile one thread); results do not depend on it")
+                   "Number of threads for samples, and for the operators of few (0: one for each "
+                   "processor; with --repeat, --on or --profile one thread); results do not depend "
+                   "on it")
       ->capture_default_str();
+  add_checked(verb);
   verb->add_option("--stats-json", o.stats_json,
                    "Write cycles and time of one inference, memory touched and simulation time as "
                    "JSON, and on a board the instructions of every step");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "device/pte/program_generated.h"
+#include "host/simulator/host_simulator.h"
 #include "tools/print.h"
 
 namespace dtr::tools {
@@ -75,6 +76,14 @@ void add_threads(CLI::App* verb, unsigned& threads) {
   verb->add_option("--threads", threads,
                    "Number of threads (0: one for each processor); results do not depend on it")
       ->capture_default_str();
+}
+
+void add_checked(CLI::App* verb) {
+  using simulator::HostSimulator;
+  verb->add_flag_callback(
+      "--checked", [] { HostSimulator::set_default_checks(HostSimulator::Checks::kEveryRun); },
+      "Check the NPU's use of memory before every run, not once a program, and read weights where "
+      "its calls say, as the machine does");
 }
 
 void add_model(CLI::App* verb, std::string& model) {

@@ -83,6 +83,8 @@ void note_unused_tensors(const std::vector<std::string>& files,
 
 // --threads, of verbs that run the samples of a data set beside each other; 0: all of the machine.
 void add_threads(CLI::App* verb, unsigned& threads);
+// --checked, of verbs that simulate the NPU.
+void add_checked(CLI::App* verb);
 
 // MODEL, the file that the verb compiles.
 void add_model(CLI::App* verb, std::string& model);

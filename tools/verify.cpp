@@ -40,6 +40,7 @@ const CLI::App* add_verify(CLI::App& app, VerifyOptions& o) {
       ->capture_default_str();
   verb->add_option("--json", o.json, "Write the table as JSON");
   add_executor(verb, o.executor);
+  add_checked(verb);
   example(verb,
           "deuteron verify digits.pte --against models/digits_cnn/float.pt2 --data "
           "models/digits_cnn/test.npz");

@@ -13,6 +13,7 @@ config.test_exec_root = str(Path(parameters["tools"]) / "lit")  # noqa: F821
 config.environment["PATH"] = ":".join(
     [parameters["tools"], parameters["llvm"], "/usr/bin", "/bin"]
 )  # noqa: F821
+config.environment["DEUTERON_CHECKED"] = "1"  # noqa: F821
 config.environment["ASAN_OPTIONS"] = "detect_leaks=1"  # noqa: F821
 config.substitutions += [
     ("%source", str(Path(__file__).resolve().parents[2])),
