@@ -7,6 +7,7 @@ from pathlib import Path
 import cortex_m
 import firmware_sizes
 import mixed
+import processes_page
 from figures import BIG_SHAPE, USEFUL_SHARE
 from tables import ratio, table, verdict
 
@@ -189,9 +190,8 @@ XNNPACK only the first thread was held to one CPU, and its pool has a thread for
 
 {table(["model", "peer", *heads], pairs, 2)}
 
-ic_resnet8 seems to miss by its convolutions of 16 output channels, which load a vector for each vector of products, and by copying inputs to padded bands; ad_fcae
-by its calls of one position, which wait for weights from the second-level cache and cost about 0.05 µs each before they begin. Both of them, and pointwise
-convolutions with few input channels, should gain from requantizing sums in the registers that hold them, which g++ 12 spills when told to.
+Requantizing and storing 16 outputs takes 5 to 6 cycles besides their products, of which a cycle does 64: that limits convolutions with few input channels.
+Convolutions of one position read each weight once, at most 32 bytes a cycle from the second-level cache.
 
 Where our time goes, the least of many runs of each call on the NPU (what the CPU does is not in it). Peak: products ÷ the {core['peak_products'] / 1e9:.0f}·10⁹ a second that `vpdpbusd` reaches
 in registers in the same run. Cache: bytes of operands, each once, ÷ the {core['cache_bytes'] / 1e9:.0f} GB/s of a copy in the second-level cache.
@@ -366,7 +366,7 @@ Operators and time: chains of residual blocks in quantized IR text, whole proces
 {GRAPH_SECONDS:g} s, and the time of an operator does not grow with their number.
 
 {growth_table(times)}
-
+{processes_page.section()}
 ## Functional simulation
 
 One inference, one thread, against LiteRT's bit-exact reference kernels (`BUILTIN_REF`) on the int8 model.
