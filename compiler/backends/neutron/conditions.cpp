@@ -116,8 +116,11 @@ Outside row_beyond_sram(const OpQuery& q, uint64_t staged, int64_t operand_rows)
   constexpr size_t kImageRank = 4, kRowDim = 2;
   const auto bytes_of = [&](ValueId value, int64_t rows) {
     const Type& type = q.graph.type(value);
-    if (type.rank() != kImageRank || rows == 0) return static_cast<uint64_t>(type.bytes());
-    const int64_t all = std::max<int64_t>(type.shape[kRowDim], 1);
+    if (type.rank() < 2 || rows == 0) return static_cast<uint64_t>(type.bytes());
+    const int64_t all = std::max<int64_t>(
+        type.rank() == kImageRank ? type.shape[kRowDim]
+                                  : type.elements() / std::max<int64_t>(type.shape.back(), 1),
+        1);
     return static_cast<uint64_t>(type.bytes() / all * std::min(rows, all));
   };
   const Op& op = q.graph.op(q.op);

@@ -89,8 +89,10 @@ inline constexpr Condition kFitsSram{
     "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
     [](const OpQuery& q) { return beyond_sram(q, kStaged(q)); }};
 // For operators that may run in stripes (schedule/stripes.h): one row of the result, the rows of
-// the operands that it needs, and staged constants fit SRAM together. `kRows`: rows of each operand
-// of rank 4; 0: the whole operator is counted.
+// the operands that it needs, and staged constants fit SRAM together. Where they do not, and where
+// stripes do not fit the plan, no CPU runs the operator either, which needs its tensors whole. A
+// row is one of an image, of other tensors a vector of the last dimension. `kRows`: rows of each
+// operand; 0: the whole operator is counted.
 template <uint64_t (*kStaged)(const OpQuery&), int64_t (*kRows)(const OpQuery&)>
 inline constexpr Condition kRowFitsSram{
     "npu-sram",

@@ -26,7 +26,8 @@ uint64_t staged_for_linear(const OpQuery& q) {
                             choose_mapping(machine_of(q), window, false));
 }
 constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kConstantWeight,
-                                            &kConstantBias, &kFitsSram<staged_for_linear>};
+                                            &kConstantBias,
+                                            &kRowFitsSram<staged_for_linear, one_row>};
 
 LayoutChoice layouts(const OpView& view) {
   // In channels-last memory the features (last dimension) of rank 3 and more are not contiguous.

@@ -19,7 +19,7 @@ uint64_t staged_bytes(const OpQuery& q) {
   return staged;
 }
 constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
-                                            &kFitsSram<staged_bytes>};
+                                            &kRowFitsSram<staged_bytes, one_row>};
 
 LayoutChoice layouts(const OpView&) {
   return {.contiguous = true, .channels_last = true, .mixed = true};

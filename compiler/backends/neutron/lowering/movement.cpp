@@ -9,9 +9,9 @@ namespace dtr::neutron {
 namespace {
 
 constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
-                                            &kFitsSram<nothing_staged>};
+                                            &kRowFitsSram<nothing_staged, one_row>};
 constexpr const Condition* kCatConditions[] = {&kInt8Operands, &kNotEmpty, &kRank, &kOperandCount,
-                                               &kFitsSram<nothing_staged>};
+                                               &kRowFitsSram<nothing_staged, one_row>};
 
 std::optional<Kernel> estimate_free(const Machine&, const OpView&) { return std::nullopt; }
 LayoutChoice free_layouts(const OpView&) {

@@ -17,9 +17,9 @@ uint64_t parameter_bytes(const OpQuery& q) {
   return static_cast<uint64_t>(shape.step_b > 0 ? shape.b * shape.step_b : shape.c) *
          sizeof(numerics::NormalizeParameter);
 }
-constexpr const Condition* kConditions[] = {&kInt8Operand,  &kNotEmpty,
-                                            &kRank,         &kConstantWeight,
-                                            &kConstantBias, &kFitsSram<parameter_bytes>};
+constexpr const Condition* kConditions[] = {
+    &kInt8Operand,    &kNotEmpty,     &kRank,
+    &kConstantWeight, &kConstantBias, &kRowFitsSram<parameter_bytes, one_row>};
 
 struct Loop {
   int64_t extent, step, parameter_step;

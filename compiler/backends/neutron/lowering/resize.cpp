@@ -25,8 +25,9 @@ constexpr Condition kFixedSteps{
                                 q.view.operand(0).shape[2 + axis], q.view.result().shape[2 + axis]);
       return outside;
     }};
-constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kFitsSram<nothing_staged>,
-                                            &kFixedSteps};
+int64_t rows_between(const OpQuery& q) { return is_bilinear(q.view) ? 2 : 1; }
+constexpr const Condition* kConditions[] = {
+    &kInt8Operand, &kNotEmpty, &kRowFitsSram<nothing_staged, rows_between>, &kFixedSteps};
 
 npu::Resize shape_of(const OpView& view) {
   const Shape& in = view.operand(0).shape;

@@ -22,7 +22,7 @@ uint64_t staged_mask(const OpQuery& question) {
                                : 0;  // at most
 }
 constexpr const Condition* kConditions[] = {&kInt8Operand, &kNotEmpty, &kRank,
-                                            &kFitsSram<staged_mask>};
+                                            &kRowFitsSram<staged_mask, one_row>};
 
 npu::Softmax kernel_of(const Rows& rows) {
   return {.outer = static_cast<uint32_t>(rows.outer),
