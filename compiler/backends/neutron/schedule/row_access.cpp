@@ -412,6 +412,47 @@ std::optional<RowAccess> access_of(const Command& command, const Pitches& pitche
   return std::nullopt;
 }
 
+// Of two operands whose rows are different numbers of steps the one with more of them, and a pitch
+// with as few as the other has. std::nullopt: there is no such pair.
+template <class Command>
+std::optional<std::pair<uint32_t, uint32_t>> finer_pitch(const Command& command,
+                                                         const Pitches& pitches) {
+  const uint32_t loop = outermost(command.extent);
+  if (loop == npu::kMoveRank) return std::nullopt;
+  const auto steps_of = [&](const npu::Address* address, int32_t step) -> uint32_t {
+    if (address->region == kOwnConstants || step <= 0) return 0;
+    const uint32_t pitch = pitches[address->region];
+    return pitch % static_cast<uint32_t>(step) == 0 ? pitch / static_cast<uint32_t>(step) : 0;
+  };
+  for (const auto& [coarse, coarse_stride] : box_operands(command))
+    for (const auto& [fine, fine_stride] : box_operands(command)) {
+      const uint32_t many = steps_of(coarse, (*coarse_stride)[loop]);
+      const uint32_t few = steps_of(fine, (*fine_stride)[loop]);
+      if (few != 0 && many > few && many % few == 0)
+        return std::pair(coarse->region, few * static_cast<uint32_t>((*coarse_stride)[loop]));
+    }
+  return std::nullopt;
+}
+
+// Accesses to the storage that are not by its rows.
+size_t not_by_rows(std::span<const Call> calls, const Pitches& pitches, uint32_t storage) {
+  size_t count = 0;
+  for (const Call& call : calls) {
+    bool uses = false;
+    visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
+      uses |= address.region == storage;
+    });
+    if (!uses) continue;
+    const std::optional<RowAccess> access = row_access(call.kernel, pitches);
+    count += !access ? 1
+                     : static_cast<size_t>(
+                           std::ranges::count_if(access->operands, [&](const RowOperand& operand) {
+                             return operand.address.region == storage && operand.pitch == 0;
+                           }));
+  }
+  return count;
+}
+
 // Whether the call cannot take several of its rows as one.
 template <class Command>
 bool rows_are_given(const Command& command) {
@@ -486,6 +527,23 @@ void find_pitches(std::span<const Call> calls, Pitches& pitches) {
             if constexpr (kHasBox<std::decay_t<decltype(command)>>) spread_pitch(command, pitches);
           },
           call.kernel);
+  // A transposed convolution writes every second row of its result: each of its calls takes two
+  // rows of the storage as one, until a copy from there shows what a row is.
+  for (const Call& call : calls) {
+    const auto finer = std::visit(
+        [&](const auto& command) -> std::optional<std::pair<uint32_t, uint32_t>> {
+          if constexpr (kHasBox<std::decay_t<decltype(command)>>)
+            return finer_pitch(command, pitches);
+          return std::nullopt;
+        },
+        call.kernel);
+    if (!finer) continue;
+    const auto [storage, pitch] = *finer;
+    Pitches tried = pitches;
+    tried[storage] = pitch;
+    if (not_by_rows(calls, tried, storage) < not_by_rows(calls, pitches, storage))
+      pitches = std::move(tried);
+  }
 }
 
 std::optional<RowAccess> row_access(const Kernel& kernel, const Pitches& pitches) {
