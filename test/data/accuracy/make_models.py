@@ -8,53 +8,17 @@ Channels are rescaled without changing what a model computes, so that its float 
 the model before.
 """
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+from common import CALIBRATION, HERE, TEST, digits, factors, outliers_of_norm, rescale, train
+from sequences_and_maps import MODELS as MORE
+
 sys.path.insert(0, str(HERE.parent / "pt2"))
 from make_pt2_cases import portable  # noqa: E402
-
-CALIBRATION, TEST = 32, 64
-
-
-def digits():
-    """Images of models/digits_cnn: to train on, to calibrate on, to test on."""
-    data = np.load(ROOT / "models/digits_cnn/test.npz")
-    x, y = torch.from_numpy(data["input"]), torch.from_numpy(data["label"]).long()
-    x = x.reshape(len(y), 1, *x.shape[-2:])
-    return (x[: -CALIBRATION - TEST], y[: -CALIBRATION - TEST]), x[-CALIBRATION - TEST :], y[-TEST:]
-
-
-def train(model, x, y, steps=300):
-    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
-    for step in range(steps):
-        at = torch.randperm(len(x))[:64]
-        loss = F.cross_entropy(model(x[at]), y[at])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return model.eval()
-
-
-def factors(count, decades):
-    return 10 ** ((torch.rand(count) - 0.5) * decades)
-
-
-def rescale(first, second, s):
-    """Divides the channels between two layers by s; `second` is depthwise or reads all of them."""
-    with torch.no_grad():
-        shape = (-1,) + (1,) * (first.weight.dim() - 1)
-        first.weight /= s.view(shape)
-        if first.bias is not None:
-            first.bias /= s
-        depthwise = second.weight.dim() == 4 and second.weight.shape[1] == 1
-        second.weight *= s.view(shape if depthwise else (1, -1) + shape[2:])
 
 
 class Depthwise(nn.Module):
@@ -140,29 +104,37 @@ class SqueezeExcite(nn.Module):
 
 
 class MobileNetV3(nn.Module):
-    """Inverted residuals with squeeze-and-excite and hard-swish."""
+    """Inverted residuals with batch norms, squeeze-and-excite and hard-swish."""
 
     def __init__(self):
         super().__init__()
-        self.stem = nn.Conv2d(1, 16, 3, padding=1)
+        norms = lambda width: nn.ModuleList(nn.BatchNorm2d(width) for _ in range(2))  # noqa: E731
+        self.stem = nn.Conv2d(1, 16, 3, stride=2, padding=1)
         self.expand = nn.ModuleList(nn.Conv2d(16, 32, 1) for _ in range(2))
         self.spatial = nn.ModuleList(nn.Conv2d(32, 32, 3, padding=1, groups=32) for _ in range(2))
         self.excite = nn.ModuleList(SqueezeExcite(32) for _ in range(2))
         self.project = nn.ModuleList(nn.Conv2d(32, 16, 1) for _ in range(2))
-        self.head = nn.Linear(16, 10)
+        self.norms = nn.ModuleList([norms(32), norms(32), norms(16)])
+        self.last, self.head = nn.Conv2d(16, 32, 1), nn.Linear(32, 10)
 
     def forward(self, x):
         x = F.hardswish(self.stem(x))
-        for e, s, q, p in zip(self.expand, self.spatial, self.excite, self.project):
-            x = x + p(q(F.relu(s(F.relu(e(x))))))
-        return self.head(x.mean((2, 3)))
+        blocks = zip(self.expand, self.spatial, self.excite, self.project, *self.norms)
+        for e, s, q, p, after_e, after_s, after_p in blocks:
+            y = F.relu(after_s(s(F.relu(after_e(e(x))))))
+            x = x + after_p(p(q(y)))
+        return self.head(F.hardswish(self.last(x)).mean((2, 3)))
 
 
 def mobilenet_v3():
     (x, y), rest, labels = digits()
-    model = train(MobileNetV3(), x, y)
-    for e, s in zip(model.expand, model.spatial):
-        rescale(e, s, factors(32, 3))
+    model = train(MobileNetV3().train(), x, y)
+    with torch.no_grad():
+        for norm, spatial in zip(model.norms[0], model.spatial):
+            by = factors(32, 3)
+            norm.weight /= by
+            norm.bias /= by
+            spatial.weight *= by.view(-1, 1, 1, 1)
     return model, rest, labels
 
 
@@ -192,17 +164,8 @@ class Transformer(nn.Module):
 def transformer():
     (x, y), rest, labels = digits()
     model = train(Transformer(), x, y)
-    outliers = torch.ones(24)
-    outliers[[3, 11, 17]] = 60
-    with torch.no_grad():
-        for norm, readers in (
-            (model.norms[0], (model.query, model.key, model.value)),
-            (model.norms[1], (model.up,)),
-        ):
-            norm.weight *= outliers
-            norm.bias *= outliers
-            for reader in readers:
-                reader.weight /= outliers
+    outliers_of_norm(model.norms[0], (model.query, model.key, model.value), (3, 11, 17), 60)
+    outliers_of_norm(model.norms[1], (model.up,), (3, 11, 17), 60)
     return model, rest, labels
 
 
@@ -294,7 +257,28 @@ def gru():
     return train(Gru(), x, y), rest, labels
 
 
-MODELS = [depthwise, relu6, mobilenet_v3, transformer, regression, autoencoder, cat, gru]
+MODELS = [depthwise, relu6, mobilenet_v3, transformer, regression, autoencoder, cat, gru, *MORE]
+
+
+def write(name, folder, model, samples, labels=None, target=None):
+    """The export and the samples of a model; `target`: images that the outputs should be."""
+    model.eval()
+    path = folder / f"{name}.pt2"
+    torch.export.save(torch.export.export(model, (samples[:1],)), str(path))
+    portable(path)
+    with torch.no_grad():
+        output = torch.cat([model(x[None]) for x in samples[CALIBRATION:]])
+    arrays = {"input": samples[:CALIBRATION], "test": samples[CALIBRATION:]}
+    arrays["float_output"] = output
+    if labels is not None:
+        arrays["label"] = labels
+        right = (output.argmax(-1) == labels).float().mean().item()
+        print(f"{name}: accuracy {right:.4f}")
+    if target is not None:
+        arrays["target"] = target
+        psnr = -10 * ((output - target) ** 2).mean((1, 2, 3)).log10().mean().item()
+        print(f"{name}: PSNR {psnr:.2f} dB")
+    np.savez_compressed(folder / f"{name}.npz", **{k: v.numpy() for k, v in arrays.items()})
 
 
 def main():
@@ -304,20 +288,7 @@ def main():
         if len(sys.argv) > 1 and name not in sys.argv[1:]:
             continue
         torch.manual_seed(0)
-        model, samples, labels = make()
-        model.eval()
-        path = HERE / f"{name}.pt2"
-        torch.export.save(torch.export.export(model, (samples[:1],)), str(path))
-        portable(path)
-        with torch.no_grad():
-            output = torch.cat([model(x[None]) for x in samples[CALIBRATION:]])
-        arrays = {"input": samples[:CALIBRATION], "test": samples[CALIBRATION:]}
-        arrays["float_output"] = output
-        if labels is not None:
-            arrays["label"] = labels
-            right = (output.argmax(-1) == labels).float().mean().item()
-            print(f"{name}: accuracy {right:.4f}")
-        np.savez_compressed(HERE / f"{name}.npz", **{k: v.numpy() for k, v in arrays.items()})
+        write(name, HERE, *make())
 
 
 if __name__ == "__main__":
