@@ -89,6 +89,9 @@ void add_accuracy_options(CLI::App* verb, CompileOptions& o) {
   verb->add_flag("--equalize", o.equalize,
                  "Scale channels of activations against the weights beside them, so that one "
                  "quantization fits all channels");
+  verb->add_flag("--rotate", o.rotate,
+                 "Mix the channels of residual streams by a rotation that layers take into their "
+                 "weights, so that a few far channels cost the others no codes");
   verb->add_option("--round-weights", o.round_weights,
                    "Round each weight to the nearest code, or all of a layer so that the error of "
                    "its results is least")

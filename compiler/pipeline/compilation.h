@@ -16,6 +16,7 @@
 #include "compiler/program/writer.h"
 #include "compiler/quantizer/convert.h"
 #include "compiler/quantizer/equalize.h"
+#include "compiler/quantizer/rotate.h"
 #include "compiler/quantizer/round_weights.h"
 #include "compiler/recipes/recipe.h"
 #include "compiler/transforms/remarks.h"
@@ -48,8 +49,9 @@ struct Compilation {
   // results.
   std::optional<CalibrationResult> calibration;  // of a float model
   std::optional<ConversionReport>
-      conversion;  // of a float model; has the float graph after the passes
-  std::optional<Equalization> equalization;  // if the settings ask for it
+      conversion;                          // of a float model; has the float graph after the passes
+  std::optional<RotationReport> rotation;  // if the settings ask for it
+  std::optional<Equalization> equalization;  // as rotation
   std::optional<RoundingReport> rounding;    // with Rounding::kError
   Graph quantized;
   Remarks remarks;  // of passes

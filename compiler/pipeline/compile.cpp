@@ -220,6 +220,7 @@ class Compiler {
 
   void annotate_graph(Separations separations) {
     separations.asked_float = asked_float_;
+    if (c_.equalization) separations.scaling = c_.equalization->scaled_inputs;
     annotation_ = annotate(graph(), patterns_, separations);
     if (settings_.observer == QuantSpec::Observer::kMinMax)
       for (QuantizationGroup& group : annotation_.groups)
@@ -232,6 +233,11 @@ class Compiler {
     return fail(DiagnosticId::kAccuracyOptions,
                 fmt::format("{} runs the model on samples and there are none", option),
                 "give samples of real inputs with --calibrate DATA.npz", {.file = c_.module.file});
+  }
+
+  Result<void> rotate_channels() {
+    if (settings_.rotate) c_.rotation = rotate_streams(c_.module, graph());
+    return {};
   }
 
   Result<void> equalize_channels() {
@@ -468,6 +474,7 @@ constexpr Step kTaking[] = {
 };
 constexpr Step kQuantizing[] = {
     {"float passes",     &C::run_float_passes},      // First: ranges are observed of fused ops.
+    {"rotate",           &C::rotate_channels},       // Before equalizing, which it may spare.
     {"annotate",         &C::choose_patterns},       // Backends choose what runs in int8.
     {"equalize",         &C::equalize_channels},     // Before ranges, which it changes.
     {"calibrate",        &C::find_ranges},           // Observes annotated values, or loads ranges.

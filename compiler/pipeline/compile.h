@@ -73,6 +73,7 @@ struct CompileSettings {
       QuantSpec::Observer::kHistogram;  // kMinMax replaces the observers of the patterns
   std::vector<std::pair<std::string, int64_t>> dims = {};  // DimensionSizes::given
   bool equalize = false;  // of a float model: compiler/quantizer/equalize.h
+  bool rotate = false;    // of a float model: compiler/quantizer/rotate.h
   Rounding rounding = Rounding::kNearest;
   std::vector<std::string> keep_float = {};  // nodes and operators that are not quantized
   std::string stop_at = {};                  // node whose value becomes the output; empty: none

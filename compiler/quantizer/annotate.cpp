@@ -165,6 +165,11 @@ class Annotator {
     if (std::ranges::find(separations_.asked_float, id) != separations_.asked_float.end())
       return tl::unexpected(FloatReason{"quantizer-kept-float", "it is kept float as asked for",
                                         "leave it out of --keep-float"});
+    if (std::ranges::find(separations_.scaling, id) != separations_.scaling.end())
+      return tl::unexpected(
+          FloatReason{"quantizer-scales-input",
+                      "it scales the channels of an input, which one scale of int8 holds only then",
+                      "scale the channels alike before they are given to the model"});
     FloatReason reason{"quantizer-no-pattern",
                        "no backend of the target has a quantization pattern for it"};
     for (const auto& pattern : patterns_) {

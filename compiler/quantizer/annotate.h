@@ -66,6 +66,7 @@ struct Separations {
   std::vector<Use> apart;         // operands with a quantization of their own, rescaled for the op
   std::vector<OpId> kept_float;   // ops that stay float
   std::vector<OpId> asked_float;  // ops that the caller's options keep float
+  std::vector<OpId> scaling;      // products that scale channels of an input (equalize.h)
   bool empty() const { return apart.empty() && kept_float.empty() && asked_float.empty(); }
 };
 

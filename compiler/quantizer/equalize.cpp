@@ -3,97 +3,28 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <mutex>
-#include <numeric>
 #include <optional>
 
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/define.h"
 #include "compiler/ops/ops.h"
+#include "compiler/quantizer/channel_factors.h"
 #include "compiler/support/thread_pool.h"
 
 namespace dtr {
 namespace {
 
-// Ranges of channels settle on few samples.
-constexpr size_t kMostSamples = 16;
+constexpr size_t kMostSamples = 64;
 // A group whose factors differ by less is left as it is.
 constexpr double kWorthwhile = 1.1;
 // Bounds of a factor around the mean of its group: weights keep their precision in float32.
 constexpr double kMostFactor = 0x1p12;
 // Room between the largest element seen of a channel and the bound of its activation: other samples
-// have larger ones.
-constexpr double kRoom = 1.25;
-
-// A set of integers, of which some are united (union-find).
-class Sets {
- public:
-  int add() {
-    parent_.push_back(static_cast<int>(parent_.size()));
-    return parent_.back();
-  }
-  int find(int item) {
-    while (parent_[index(item)] != item)
-      item = parent_[index(item)] = parent_[index(parent_[index(item)])];
-    return item;
-  }
-  // The smaller number represents both, so that kPinned does.
-  void unite(int a, int b) {
-    a = find(a);
-    b = find(b);
-    parent_[index(std::max(a, b))] = std::min(a, b);
-  }
-  size_t size() const { return parent_.size(); }
-
- private:
-  static size_t index(int item) { return static_cast<size_t>(item); }
-  std::vector<int> parent_;
-};
-
-// The factors of a value's channels along `axis`; none: the value has no factor.
-struct Channels {
-  size_t axis = 0;
-  std::vector<int> factors;
-  bool empty() const { return factors.empty(); }
-};
-
-// The input and output channel that element `i` of a layer's weights connects.
-class WeightMap {
- public:
-  WeightMap(const Graph& graph, const Op& op) {
-    const Shape& shape = graph.type(op.operands[1]).shape;
-    const bool convolves = op.def == &ops::kConvolution;
-    transposed_ = convolves && op.attributes.get<bool>("transposed");
-    const int64_t groups = convolves ? op.attributes.get<int64_t>("groups") : 1;
-    rows_ = shape[0];
-    columns_ = shape[1];
-    taps_ = 1;
-    for (size_t i = 2; i < shape.size(); ++i) taps_ *= shape[i];
-    rows_of_group_ = std::max<int64_t>(1, rows_ / groups);
-  }
-  size_t input(size_t i) const {
-    return static_cast<size_t>(transposed_ ? row(i) : in_group(i) * columns_ + column(i));
-  }
-  size_t output(size_t i) const {
-    return static_cast<size_t>(transposed_ ? in_group(i) * columns_ + column(i) : row(i));
-  }
-  // Each output channel reads one input channel, whose factor its own scale takes.
-  bool depthwise() const { return (transposed_ ? rows_of_group_ : columns_) == 1; }
-
- private:
-  int64_t row(size_t i) const { return static_cast<int64_t>(i) / (columns_ * taps_); }
-  int64_t column(size_t i) const { return static_cast<int64_t>(i) / taps_ % columns_; }
-  int64_t in_group(size_t i) const { return row(i) / rows_of_group_; }
-
-  bool transposed_ = false;
-  int64_t rows_ = 1, columns_ = 1, taps_ = 1, rows_of_group_ = 1;
-};
-
-int64_t product(const Shape& shape, size_t first, size_t end) {
-  return std::accumulate(shape.begin() + static_cast<int64_t>(first),
-                         shape.begin() + static_cast<int64_t>(end), int64_t{1},
-                         std::multiplies<>());
-}
+// have larger ones. A channel that is seldom far from zero is seldom seen there: of the largest
+// elements of the samples, their mean and this many deviations need room too.
+constexpr double kRoom = 1.25, kDeviations = 5;
+// An input is scaled in float on the CPU only if its channels differ by more: three bits.
+constexpr double kUnlikeInputs = 8;
 
 class Equalizer {
  public:
@@ -107,11 +38,14 @@ class Equalizer {
   }
 
   Result<Equalization> run(Executor& executor, const Samples& samples, unsigned threads) {
+    for (size_t i = 0; i < graph_.user_input_count(); ++i) begin_input(graph_.inputs()[i]);
     for (const OpId op : graph_.ops())
       if (!follow(op)) end_here(op);
     for (const ValueId output : graph_.outputs()) pin(output);
     if (factors_.size() == 1) return Equalization();
     DTR_TRY(observe(executor, samples, threads));
+    for (const ValueId input : inputs_)
+      if (!has_unlike_channels(input)) pin(input);
     solve();
     apply();
     return report_;
@@ -135,6 +69,30 @@ class Equalizer {
     channels.axis = axis;
     for (int64_t i = 0; i < graph_.type(value).shape[axis]; ++i)
       channels.factors.push_back(factors_.add());
+  }
+  // The channels of an input are those of the first layer that reads it. A product with a factor a
+  // channel scales them in float, before they are quantized.
+  void begin_input(ValueId input) {
+    const Type& type = graph_.type(input);
+    if (type.dtype != DType::kFloat32) return;
+    for (const Use& use : graph_.value(input).uses) {
+      const Op& op = graph_.op(use.op);
+      if (use.operand != 0 || (op.def != &ops::kConvolution && op.def != &ops::kLinear)) continue;
+      const std::optional<size_t> axis = layer_axis(op);
+      if (!axis || type.shape[*axis] < 2) continue;
+      begin(input, *axis);
+      inputs_.push_back(input);
+      return;
+    }
+  }
+  bool has_unlike_channels(ValueId value) const {
+    float least = 0, most = 0;
+    for (const float channel : largest_.channels[value.index]) {
+      if (channel == 0) continue;
+      least = least == 0 ? channel : std::min(least, channel);
+      most = std::max(most, channel);
+    }
+    return static_cast<double>(most) > kUnlikeInputs * static_cast<double>(least);
   }
   bool pass(OpId id, Channels channels) {
     channels_[graph_.op(id).results[0].index] = std::move(channels);
@@ -399,29 +357,46 @@ class Equalizer {
     std::vector<std::vector<float>> channels;  // by value slot; one entry for values without axis
   };
 
+  // What the largest element of a channel may be in samples that are not here.
+  double expected_largest(ValueId value, size_t channel) const {
+    double sum = 0, squares = 0;
+    for (const Magnitudes& sample : samples_) {
+      if (sample.channels[value.index].empty()) continue;
+      const auto largest = static_cast<double>(sample.channels[value.index][channel]);
+      sum += largest;
+      squares += largest * largest;
+    }
+    const auto count = static_cast<double>(samples_.size());
+    const double mean = sum / count;
+    const double deviation = std::sqrt(std::max(0.0, squares / count - mean * mean));
+    const auto seen = static_cast<double>(largest_.channels[value.index][channel]);
+    return std::max(kRoom * seen, mean + kDeviations * deviation);
+  }
+
   Result<void> observe(Executor& executor, const Samples& samples, unsigned threads) {
     largest_.channels.resize(graph_.value_slots());
     const size_t count = std::min(samples.size(), kMostSamples);
     const bool stream = graph_.state_count() > 0;
-    std::mutex mutex;
     std::vector<Result<void>> results(count);
+    samples_.resize(count);
     parallel_for(count, stream ? 1 : threads, [&](size_t i) {
-      Magnitudes own{.channels = std::vector<std::vector<float>>(graph_.value_slots())};
+      samples_[i].channels.resize(graph_.value_slots());
       const size_t sample = stream ? i : i * samples.size() / count;
       const auto outputs =
           executor.run(samples.inputs(sample), [&](ValueId value, const TensorView& tensor) {
-            if (tensor.dtype == DType::kFloat32) own.channels[value.index] = measure(value, tensor);
+            if (tensor.dtype == DType::kFloat32)
+              samples_[i].channels[value.index] = measure(value, tensor);
           });
       if (!outputs) results[i] = tl::unexpected(outputs.error());
-      const std::lock_guard lock(mutex);
+    });
+    for (Result<void>& result : results) DTR_TRY(result);
+    for (Magnitudes& own : samples_)
       for (size_t v = 0; v < own.channels.size(); ++v) {
         std::vector<float>& all = largest_.channels[v];
         all.resize(std::max(all.size(), own.channels[v].size()));
         for (size_t c = 0; c < own.channels[v].size(); ++c)
           all[c] = std::max(all[c], own.channels[v][c]);
       }
-    });
-    for (Result<void>& result : results) DTR_TRY(result);
     return {};
   }
 
@@ -512,7 +487,7 @@ class Equalizer {
     for (const auto& [value, limit] : bounded_)
       for (size_t c = 0; c < of(value).factors.size(); ++c) {
         const auto at = static_cast<size_t>(factors_.find(of(value).factors[c]));
-        const double largest = kRoom * static_cast<double>(largest_.channels[value.index][c]);
+        const double largest = expected_largest(value, c);
         if (largest > 0) least[at] = std::max(least[at], std::min(0.0, std::log2(largest / limit)));
         // A channel that is always zero says nothing of where it ends.
         else
@@ -609,8 +584,39 @@ class Equalizer {
     }
   }
 
+  void apply_to_inputs() {
+    for (const ValueId input : inputs_) {
+      const Channels& channels = of(input);
+      std::vector<float> by(channels.factors.size());
+      for (size_t i = 0; i < by.size(); ++i) by[i] = static_cast<float>(1 / at(channels, i));
+      if (std::ranges::all_of(by, [](float factor) { return factor == 1; })) continue;
+      const std::vector<Use> uses = graph_.value(input).uses;
+      OpId first;
+      for (const OpId id : graph_.ops())
+        if (!first.valid() &&
+            std::ranges::any_of(uses, [&](const Use& use) { return use.op == id; }))
+          first = id;
+      Shape shape(graph_.type(input).rank() - channels.axis, 1);
+      shape[0] = static_cast<int64_t>(by.size());
+      const ConstantId constant =
+          module_.constants.add_values<float>(DType::kFloat32, std::span<const float>(by));
+      const ValueId factor =
+          rewriter_.add_constant({.dtype = DType::kFloat32, .shape = std::move(shape)}, constant,
+                                 graph_.value(input).name + "_factor");
+      const Result<ValueId> scaled =
+          rewriter_.insert_value(first, {.def = &ops::kMulTensor,
+                                         .operands = {input, factor},
+                                         .origin = graph_.op(first).origin,
+                                         .name = graph_.value(input).name + "_scaled"});
+      DTR_CHECK(scaled);
+      for (const Use& use : uses) rewriter_.set_operand(use.op, use.operand, *scaled);
+      report_.scaled_inputs.push_back(graph_.producer(*scaled));
+    }
+  }
+
   void apply() {
     if (report_.groups == 0) return;
+    apply_to_inputs();
     apply_to_parts();
     for (const OpId id : layers_) {
       const Op& op = graph_.op(id);
@@ -665,13 +671,15 @@ class Equalizer {
     size_t operand;
     int factor;
   };
-  std::vector<Part> parts_;  // with a factor for all channels
+  std::vector<ValueId> inputs_;  // with factors
+  std::vector<Part> parts_;      // with a factor for all channels
   struct Bounded {
     ValueId value;
     double limit;  // of the magnitude of its elements
   };
   std::vector<Bounded> bounded_;
-  Magnitudes largest_;
+  std::vector<Magnitudes> samples_;  // on which `graph` ran
+  Magnitudes largest_;               // of all of them
   std::vector<double> factor_;
   Equalization report_;
 };

@@ -10,9 +10,9 @@
 //   s[c] = √(r[c] / w[c]);  s[c] = r[c] where every reader is depthwise and has a scale a channel.
 //
 // relu6(x/s) = relu6(x)/s only for x below min(6, 6·s). So behind a bounded activation channels
-// grow and never shrink, with m[c], the largest element seen, and the bound b: 1.25·m[c]/b ≤ s[c]
-// ≤ 1. A channel that reaches the bound keeps its range; an element of another one that is 1.25
-// times as large as all seen saturates, as it would in int8.
+// grow and never shrink: with the bound b and m[c], the larger of 1.25 times the largest element
+// seen and the mean of the samples' largest elements and 5 deviations, m[c]/b ≤ s[c] ≤ 1. A channel
+// that may reach the bound keeps its range; an element beyond m[c] saturates, as it would in int8.
 //
 // Sources: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction,
 // 2019 (over ReLU and depthwise layers); Xiao et al., SmoothQuant, 2023, with α = 1/2 (from
@@ -23,6 +23,8 @@
 // number in front of the concatenation, which in int8 is the same codes in another scale.
 #pragma once
 
+#include <vector>
+
 #include "compiler/executors/executor.h"
 #include "compiler/ir/samples.h"
 #include "compiler/quantizer/annotate.h"
@@ -30,17 +32,21 @@
 namespace dtr {
 
 struct Equalization {
-  size_t groups = 0;    // of values that share factors, and whose factors were changed
-  size_t channels = 0;  // with a factor
-  double largest = 1;   // ratio of the largest factor of a group to its smallest
+  size_t groups = 0;                // of values that share factors, and whose factors were changed
+  size_t channels = 0;              // with a factor
+  double largest = 1;               // ratio of the largest factor of a group to its smallest
+  std::vector<OpId> scaled_inputs;  // products that scale the channels of an input; stay float
 };
 
+// Of an input whose channels differ by more than 8, and which a convolution or linear layer reads,
+// a product with a factor a channel scales them in float.
+//
 // Rewrites constants of `graph`, and inserts products; ops and values keep their ids. `executor`
-// runs `graph` on up to 16 of the samples. Factors pass through relu, leaky_relu, prelu, pools,
+// runs `graph` on up to 64 of the samples. Factors pass through relu, leaky_relu, prelu, pools,
 // means and sums over other dimensions, additions, products with what has no factor, zero padding,
 // resizing, and what moves elements along other dimensions or whole channels; convolutions, linear
 // layers and the weights of a layer or RMS norm take them. All other operators end them, as do
-// inputs, outputs and states. Errors: those of the executor.
+// other inputs, outputs and states. Errors: those of the executor.
 Result<Equalization> equalize(Module& module, Graph& graph, const Annotation& annotation,
                               Executor& executor, const Samples& samples, unsigned threads = 0);
 

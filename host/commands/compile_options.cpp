@@ -72,8 +72,10 @@ Result<double> loss_of(const CompileOptions& options) {
 // Options of the search, without it or beside others that it cannot have.
 Result<void> check_accuracy_options(const CompileOptions& options, bool has_samples,
                                     bool has_labelled) {
-  const bool chooses_constants = options.equalize || is_auto(options);
-  const std::string_view which = is_auto(options) ? "--accuracy auto" : "--equalize";
+  const bool chooses_constants = options.equalize || options.rotate || is_auto(options);
+  const std::string_view which = is_auto(options)   ? "--accuracy auto"
+                                 : options.equalize ? "--equalize"
+                                                    : "--rotate";
   if (chooses_constants && !options.load_calibration.empty())
     return contradiction(options,
                          fmt::format("{} changes the ranges: those of --load-calibration are of "
@@ -129,6 +131,7 @@ Result<void> check_calibration_is_used(const CompileOptions& options) {
       {!options.load_calibration.empty(), "--load-calibration"},
       {options.observer != CompileOptions().observer, "--observer"},
       {options.equalize, "--equalize"},
+      {options.rotate, "--rotate"},
       {options.round_weights != CompileOptions().round_weights, "--round-weights"},
       {!options.keep_float.empty(), "--keep-float"},
       {is_auto(options), "--accuracy auto"}};
@@ -220,6 +223,7 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
       .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax
                                                 : QuantSpec::Observer::kHistogram,
       .equalize = options.equalize,
+      .rotate = options.rotate,
       .rounding = options.round_weights == "error" ? Rounding::kError : Rounding::kNearest,
       .keep_float = options.keep_float,
       .stop_at = options.stop_at,

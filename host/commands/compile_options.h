@@ -33,6 +33,7 @@ struct CompileOptions {
   std::string load_calibration, save_calibration;        // .json
   std::string observer = "histogram";
   bool equalize = false;
+  bool rotate = false;
   std::string round_weights = "nearest";  // or "error"
   std::vector<std::string> keep_float;    // nodes or operators
   std::string accuracy = "default";       // or "auto", with the following

@@ -54,6 +54,7 @@ CompileOptions compile_options(const nb::dict& values) {
       .take("max_loss", o.max_loss)
       .take("seconds", o.seconds)
       .take("equalize", o.equalize)
+      .take("rotate", o.rotate)
       .take("round_weights", o.round_weights)
       .take("keep_float", o.keep_float)
       .take("io", o.io)
