@@ -21,15 +21,22 @@ std::string_view verdict_of(const AccuracyStep& step) {
   return kVerdicts[static_cast<size_t>(step.verdict)];
 }
 
+std::string share_text(const std::optional<double>& share) {
+  return share ? fmt::format("{:.4f}", *share) : "";
+}
+
+std::string share_json(const std::optional<double>& share) {
+  return share ? fmt::format("{:.6f}", *share) : "null";
+}
+
 std::string step_json(const AccuracyStep& step) {
   std::vector<std::string> options;
   for (const std::string& word : step.options) options.push_back(json_quote(word));
   return fmt::format(
-      "{{\"name\": {}, \"verdict\": \"{}\", \"sqnr_db\": {:.4f}, \"accuracy\": {}, \"cycles\": {}, "
-      "\"why\": {}, \"options\": [{}]}}",
-      json_quote(step.name), verdict_of(step), step.sqnr_db,
-      step.accuracy ? fmt::format("{:.6f}", *step.accuracy) : "null", step.cycles,
-      json_quote(step.why), fmt::join(options, ", "));
+      "{{\"name\": {}, \"verdict\": \"{}\", \"sqnr_db\": {:.4f}, \"accuracy\": {}, "
+      "\"same_class\": {}, \"cycles\": {}, \"why\": {}, \"options\": [{}]}}",
+      json_quote(step.name), verdict_of(step), step.sqnr_db, share_json(step.accuracy),
+      share_json(step.same_class), step.cycles, json_quote(step.why), fmt::join(options, ", "));
 }
 
 }  // namespace
@@ -74,18 +81,18 @@ std::string judged_samples(const AccuracySummary& summary) {
 
 std::string to_text(const AccuracySummary& summary) {
   std::string text = "accuracy auto: " + judged_samples(summary);
-  TextTable table({"step", "dB", "gain", "accuracy", "cycles", "", ""},
-                  {false, true, true, true, true, false, false});
+  TextTable table({"step", "dB", "gain", "accuracy", "same class", "cycles", "", ""},
+                  {false, true, true, true, true, true, false, false});
   double best = 0;
   const auto add = [&](const AccuracyStep& step, const std::string& gain,
                        std::string_view verdict) {
-    table.add({step.name, decibels_text(step), gain,
-               step.accuracy ? fmt::format("{:.4f}", *step.accuracy) : "",
-               with_thousands(step.cycles), std::string(verdict), step.why});
+    table.add({step.name, decibels_text(step), gain, share_text(step.accuracy),
+               share_text(step.same_class), with_thousands(step.cycles), std::string(verdict),
+               step.why});
   };
   for (const AccuracyStep& step : summary.steps) {
     if (step.verdict == AccuracyStep::Verdict::kFailed) {
-      table.add({step.name, "", "", "", "", std::string(verdict_of(step)), step.why});
+      table.add({step.name, "", "", "", "", "", std::string(verdict_of(step)), step.why});
       continue;
     }
     const bool first = step.verdict == AccuracyStep::Verdict::kStart;
@@ -99,7 +106,9 @@ std::string to_text(const AccuracySummary& summary) {
   if (!summary.result.options.empty())
     text += fmt::format("options {}\n", options_text(summary.result));
   if (!summary.goal.empty())
-    text += fmt::format("goal    {}: {}\n", summary.goal, summary.met ? "reached" : "not reached");
+    text += fmt::format("goal    {}{}: {}\n", summary.goal,
+                        summary.own_goal ? ", as none is given" : "",
+                        summary.met ? "reached" : "not reached");
   if (!summary.cut.empty())
     text += fmt::format("cut     {}: not everything was tried\n", summary.cut);
   return text;
@@ -108,10 +117,11 @@ std::string to_text(const AccuracySummary& summary) {
 std::string to_json(const AccuracySummary& summary) {
   std::string text = fmt::format(
       "{{\"calibrated\": {}, \"judged\": {}, \"labelled\": {}, \"held_out\": {}, \"goal\": {}, "
-      "\"met\": {}, \"cut\": {}, \"float_accuracy\": {},\n    \"default\": {},\n    \"result\": "
+      "\"own_goal\": {}, \"met\": {}, \"cut\": {}, \"float_accuracy\": {},\n    \"default\": {},\n "
+      "   \"result\": "
       "{},\n    \"steps\": [",
       summary.calibrated, summary.judged, summary.labelled, summary.held_out,
-      summary.goal.empty() ? "null" : json_quote(summary.goal), summary.met,
+      summary.goal.empty() ? "null" : json_quote(summary.goal), summary.own_goal, summary.met,
       summary.cut.empty() ? "null" : json_quote(summary.cut),
       summary.float_accuracy ? fmt::format("{:.6f}", *summary.float_accuracy) : "null",
       step_json(summary.start), step_json(summary.result));

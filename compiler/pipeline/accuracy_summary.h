@@ -16,7 +16,10 @@ struct AccuracyStep {
   std::string name;                // "equalize", "float: conv2d_3 + relu_3"
   double sqnr_db = 0;              // of the worst output, over all judged samples
   std::optional<double> accuracy;  // share of labelled samples in the right class
-  uint64_t cycles = 0;             // of an inference: NPU as simulated, CPU as estimated
+  // Share of judged samples in the float model's class; empty: the output does not look like
+  // scores.
+  std::optional<double> same_class = {};
+  uint64_t cycles = 0;  // of an inference: NPU as simulated, CPU as estimated
   Verdict verdict = Verdict::kStart;
   std::string why;  // of a verdict that the numbers do not tell
   // Of the command, besides those that were given: {"--equalize", "--keep-float", "name:relu_3"}.
@@ -31,6 +34,7 @@ struct AccuracySummary {
   std::vector<AccuracyStep> steps;   // in the order in which they were tried
   AccuracyStep start, result;        // calibrated on all samples: the default, and the program
   std::string goal;                  // "35.0 dB"; empty: none
+  bool own_goal = false;             // the goal is the search's own: none was given
   bool met = true;                   // the goal, by `result`
   std::string cut;                   // what ended the search early; empty: nothing
   std::optional<Diagnostic> unlike;  // the labelled samples are unlike the calibration samples

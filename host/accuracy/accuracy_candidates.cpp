@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/ops/ops.h"
 #include "compiler/pipeline/sample_warnings.h"
 #include "compiler/support/thread_pool.h"
 #include "host/accuracy/check.h"
@@ -26,10 +27,29 @@ bool is_right(const Tensor& output, int64_t label) {
          static_cast<int64_t>(argmax(values)) == label;
 }
 
+// True if the first output is one row of at least three numbers that a linear layer, a convolution
+// or a softmax makes, moved or not: its greatest is probably a class.
+bool looks_like_scores(const Graph& graph) {
+  if (graph.user_output_count() == 0) return false;
+  ValueId value = graph.outputs()[0];
+  const Type& type = graph.type(value);
+  if (type.dtype != DType::kFloat32 || type.rank() == 0 || type.elements() < 3 ||
+      type.elements() != type.shape.back())
+    return false;
+  for (OpId id = graph.producer(value); id.valid(); id = graph.producer(value)) {
+    const Op& op = graph.op(id);
+    if (op.def != &ops::kView && op.def != &ops::kSliceTensor && op.def != &ops::kMeanDim)
+      return op.def == &ops::kLinear || op.def == &ops::kConvolution || op.def == &ops::kSoftmax;
+    value = op.operands[0];
+  }
+  return false;
+}
+
 // Settings without what all candidates share.
 std::vector<std::byte> pack_candidate(const CompileSettings& settings) {
   Packer packer;
   packer.add(settings.equalize);
+  packer.add(settings.rotate);
   packer.add(settings.rounding);
   packer.add(settings.observer);
   packer.add(uint64_t{settings.keep_float.size()});
@@ -40,8 +60,9 @@ std::vector<std::byte> pack_candidate(const CompileSettings& settings) {
 CompileSettings unpack_candidate(std::span<const std::byte> bytes, CompileSettings settings) {
   Unpacker unpacker(bytes);
   uint64_t names = 0;
-  DTR_CHECK(unpacker.take(settings.equalize) && unpacker.take(settings.rounding) &&
-            unpacker.take(settings.observer) && unpacker.take(names));
+  DTR_CHECK(unpacker.take(settings.equalize) && unpacker.take(settings.rotate) &&
+            unpacker.take(settings.rounding) && unpacker.take(settings.observer) &&
+            unpacker.take(names));
   settings.keep_float.clear();
   for (uint64_t i = 0; i < names; ++i)
     DTR_CHECK(unpacker.take_text(settings.keep_float.emplace_back()));
@@ -51,8 +72,8 @@ CompileSettings unpack_candidate(std::span<const std::byte> bytes, CompileSettin
 // What a worker tells of a candidate.
 struct Verdict {
   uint32_t floats = 0;  // float_fingerprint
-  uint8_t compiles = 0, has_accuracy = 0;
-  double sqnr_db = 0, accuracy = 0;
+  uint8_t compiles = 0, has_accuracy = 0, has_classes = 0;
+  double sqnr_db = 0, accuracy = 0, same_class = 0;
   uint64_t cycles = 0;
 };
 
@@ -70,6 +91,8 @@ class CandidateWorker final : public TaskWorker {
       verdict.has_accuracy = made->figures.accuracy.has_value();
       verdict.sqnr_db = made->figures.sqnr_db;
       verdict.accuracy = made->figures.accuracy.value_or(0);
+      verdict.has_classes = made->figures.same_class.has_value();
+      verdict.same_class = made->figures.same_class.value_or(0);
       verdict.cycles = made->figures.cycles;
     }
     Packer packer;
@@ -242,6 +265,15 @@ Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string 
       sqnr.add(judged_.expected[i][k].view(), outputs[i][k].view());
     step.sqnr_db = std::min(step.sqnr_db, sqnr.decibels());
   }
+  if (looks_like_scores(made.as_read)) {
+    size_t same = 0;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      same += is_right(outputs[i][0],
+                       static_cast<int64_t>(argmax(judged_.expected[i][0].values<float>())))
+                  ? 1
+                  : 0;
+    step.same_class = static_cast<double>(same) / static_cast<double>(outputs.size());
+  }
   if (!labelled_) return step;
   DTR_ASSIGN(const auto labelled, run_program(made, labelled_->samples, nullptr));
   size_t right = 0;
@@ -254,11 +286,12 @@ Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string 
 // What the default observes with the passes and the observer of a candidate: candidates that differ
 // in other settings need not calibrate again. Null: it has to calibrate.
 const CalibrationResult* CandidateJudge::ranges_for(const CompileSettings& settings) {
-  const Key key{settings.equalize, settings.observer};
+  const Key key{settings.equalize, settings.rotate, settings.observer};
   if (const auto known = seen_.find(key); known != seen_.end()) return &known->second;
   if (settings.keep_float == base_.keep_float) return nullptr;  // its compilation observes the same
   CompileSettings plain = base_;
   plain.equalize = settings.equalize;
+  plain.rotate = settings.rotate;
   plain.observer = settings.observer;
   plain.rounding = Rounding::kNearest;
   plain.samples = &calibrated_;
@@ -280,7 +313,8 @@ Result<Compilation> CandidateJudge::compile(const CompileSettings& candidate) {
   if (ranges == nullptr) {
     Result<Compilation> made = compile_on(calibrated_, candidate);
     if (made && made->calibration && candidate.keep_float == base_.keep_float)
-      seen_.emplace(Key{candidate.equalize, candidate.observer}, *made->calibration);
+      seen_.emplace(Key{candidate.equalize, candidate.rotate, candidate.observer},
+                    *made->calibration);
     return made;
   }
   CompileSettings settings = candidate;
@@ -345,6 +379,7 @@ Result<AccuracyStep> CandidatePool::judge(const CompileSettings& settings, uint3
       return stop(same.error());
     Result<AccuracyStep> step = AccuracyStep{.sqnr_db = verdict.sqnr_db, .cycles = verdict.cycles};
     if (verdict.has_accuracy != 0) step->accuracy = verdict.accuracy;
+    if (verdict.has_classes != 0) step->same_class = verdict.same_class;
     if (verdict.compiles == 0)
       step = tl::unexpected(unpack_diagnostic(std::span((*results)[i]).subspan(sizeof verdict)));
     judged_.emplace(std::move(batch[i]), std::move(step));

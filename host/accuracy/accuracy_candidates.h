@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,7 +54,7 @@ class CandidateJudge {
   Result<Compilation> compile_on(const Samples& samples, CompileSettings settings) const;
 
  private:
-  using Key = std::pair<bool, QuantSpec::Observer>;
+  using Key = std::tuple<bool, bool, QuantSpec::Observer>;
   // Samples with the outputs of the float model.
   struct Judged {
     Samples samples;

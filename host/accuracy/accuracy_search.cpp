@@ -7,9 +7,11 @@
 #include <cmath>
 #include <thread>
 
+#include "compiler/ops/ops.h"
 #include "compiler/recipes/selection.h"
 #include "compiler/support/interruption.h"
 #include "host/accuracy/accuracy_candidates.h"
+#include "host/accuracy/cheap_chains.h"
 #include "host/accuracy/quantization_report.h"
 #include "host/accuracy/search_tasks.h"
 
@@ -22,6 +24,22 @@ using Verdict = AccuracyStep::Verdict;
 constexpr double kMostCycles = 1.02;   // of a step that is not asked for by a goal
 constexpr size_t kMostOutputs = 4;     // whose operators are tried in float
 constexpr size_t kMostSensitive = 12;  // operators whose sensitivity is measured
+constexpr size_t kMostChains = 4;      // chains of cheap operators whose sensitivity is measured
+constexpr size_t kMostReturns = 16;    // operators that are tried in int8 again at the end
+// Of the default's cycles: what a program may cost that no given goal asks for.
+constexpr double kMostPrice = 4;
+constexpr double kUsable = 20;  // dB, below which any price is paid
+// dB that the search asks for beyond its own goal, where it judges on few samples.
+constexpr double kMargin = 3;
+constexpr size_t kFewJudged = 16;
+constexpr double kWorthALoss = 1;  // dB that a step gains once the own goal is reached
+// Multiply-accumulates of all runs of programs with operators in float that no given goal asks for,
+// and how many of these programs there are at least and at most: the time of a search that a user
+// did not bound is bounded by the model, not by the clock.
+constexpr double kOwnWork = 2e10;
+constexpr size_t kLeastOwnTries = 8, kMostOwnTries = 400;
+constexpr size_t kSmallTries = 40;  // of a model that is run in float on the CPU without waiting
+constexpr double kClearGain = 1;    // dB, for which a judged sample may change its class
 
 // Ends the work of this thread at a time, at an interrupt, or when the caller's work is cancelled.
 class Limit {
@@ -58,7 +76,11 @@ class Search {
  public:
   Search(const ModelSource& source, const CompileSettings& settings,
          const AccuracySearchOptions& options)
-      : options_(options), judge_(source, settings, options) {}
+      : options_(options),
+        judge_(source, settings, options),
+        own_goal_(!options.frontier && !options.max_loss && !options.min_sqnr),
+        max_loss_(options.max_loss),
+        min_sqnr_(options.min_sqnr) {}
 
   Result<AccuracySearchResult> run(const ModelSource& source, const CompileSettings& given) {
     DTR_ASSIGN(pool_, CandidatePool::start(source, given, options_));
@@ -67,10 +89,11 @@ class Search {
     floats_ = float_fingerprint(all);
     summary_ = judge_.known();
     DTR_ASSIGN(summary_.start, judge_.judge(all, "default"));
+    if (own_goal_) set_own_goal();
     describe_goal();
     CompileSettings chosen = judge_.base();
     summary_.result = summary_.start;
-    if (!meets(summary_.start)) {
+    if (own_goal_ || !meets(summary_.start)) {
       DTR_TRY(search_within_limit());
       if (best_ && kept_ > 0 && !options_.frontier) DTR_TRY(refit_to_goal(*all.samples(), chosen));
     } else {
@@ -82,18 +105,27 @@ class Search {
   }
 
  private:
+  void set_own_goal() {
+    count_own_tries();
+    const bool labelled = summary_.float_accuracy.has_value();
+    if (labelled) max_loss_ = kOwnMaxLoss;
+    min_sqnr_ = labelled ? kOwnLabelledSqnr : kOwnSqnr;
+    summary_.own_goal = true;
+    if (judge_.known().judged < kFewJudged) shortfall_ = kMargin;
+  }
   void describe_goal() {
-    if (options_.min_sqnr) summary_.goal = fmt::format("{:.1f} dB", *options_.min_sqnr);
-    if (options_.max_loss)
-      summary_.goal = fmt::format("at most {:.2f} points below the float model's accuracy",
-                                  100 * *options_.max_loss);
+    if (min_sqnr_) summary_.goal = fmt::format("{:.1f} dB", *min_sqnr_);
+    if (!max_loss_) return;
+    const std::string loss =
+        fmt::format("at most {:.2f} points below the float model's accuracy", 100 * *max_loss_);
+    summary_.goal = min_sqnr_ ? loss + " and " + summary_.goal : loss;
   }
   // Whether nothing more is asked for; never without a goal.
   bool meets(const AccuracyStep& step) const {
-    if (options_.max_loss)
-      return step.accuracy &&
-             *summary_.float_accuracy - *step.accuracy <= *options_.max_loss + 1e-9;
-    return options_.min_sqnr && step.sqnr_db >= *options_.min_sqnr;
+    if (!max_loss_ && !min_sqnr_) return false;
+    const bool loses = max_loss_ && (!step.accuracy ||
+                                     *summary_.float_accuracy - *step.accuracy > *max_loss_ + 1e-9);
+    return !loses && (!min_sqnr_ || step.sqnr_db >= *min_sqnr_);
   }
 
   // ---- candidates
@@ -103,6 +135,7 @@ class Search {
     const CompileSettings& base = judge_.base();
     std::vector<std::string> added;
     if (settings.equalize && !base.equalize) added.emplace_back("--equalize");
+    if (settings.rotate && !base.rotate) added.emplace_back("--rotate");
     if (settings.rounding != base.rounding) added.insert(added.end(), {"--round-weights", "error"});
     if (settings.observer != base.observer) added.insert(added.end(), {"--observer", "min-max"});
     for (const std::string& name : settings.keep_float)
@@ -152,12 +185,19 @@ class Search {
     const AccuracyStep& best = best_->figures;
     const double least = static_cast<double>(start_cycles_) * kMostCycles;
     step.verdict = Verdict::kRejected;
-    if (step.sqnr_db < best.sqnr_db + kLeastGain) {
-      step.why = "gains less than 0.1 dB";
+    const double least_gain = own_goal_ && meets(best) ? kWorthALoss : kLeastGain;
+    if (step.sqnr_db < best.sqnr_db + least_gain) {
+      step.why = fmt::format("gains less than {:.1f} dB", least_gain);
     } else if (step.accuracy && *step.accuracy < *best.accuracy) {
       step.why = "loses accuracy";
+    } else if (step.same_class && *step.same_class < *best.same_class &&
+               step.sqnr_db < best.sqnr_db + kClearGain) {
+      step.why = "changes more classes";
     } else if (!may_cost && static_cast<double>(step.cycles) > least) {
       step.why = "costs too many cycles";
+    } else if (own_goal_ && best.sqnr_db >= kUsable &&
+               static_cast<double>(step.cycles) > static_cast<double>(start_cycles_) * kMostPrice) {
+      step.why = fmt::format("costs more than {:.0f} times the default", kMostPrice);
     } else {
       step.verdict = Verdict::kKept;
     }
@@ -172,7 +212,28 @@ class Search {
 
   bool done() const {
     return meets(best_->figures) &&
-           (shortfall_ == 0 || best_->figures.sqnr_db >= *options_.min_sqnr + shortfall_);
+           (shortfall_ == 0 || best_->figures.sqnr_db >= *min_sqnr_ + shortfall_);
+  }
+  // Of steps that cost nothing: without a given goal all of them are tried.
+  bool enough() const { return !own_goal_ && done(); }
+
+  // How many programs with operators in float the search may try for its own goal.
+  void count_own_tries() {
+    double macs = 1;
+    const Graph& graph = judge_.all().as_read;
+    for (const OpId id : graph.ops())
+      if (graph.op(id).def->macs != nullptr)
+        macs += static_cast<double>(graph.op(id).def->macs(BoundOpView(graph, id)));
+    const double tries =
+        kOwnWork / (macs * static_cast<double>(std::max<size_t>(1, judge_.known().judged)));
+    own_tries_ = static_cast<size_t>(
+        std::clamp(tries, static_cast<double>(kLeastOwnTries), static_cast<double>(kMostOwnTries)));
+  }
+  bool may_try() {
+    if (!own_goal_) return true;
+    if (own_tries_ == 0) return false;
+    --own_tries_;
+    return true;
   }
 
   double seconds_left() const {
@@ -186,10 +247,11 @@ class Search {
       DTR_ASSIGN(best_, make(judge_.base(), "default"));
       summary_.steps.push_back(best_->figures);
       start_cycles_ = best_->figures.cycles;
-      if (done()) return {};
+      if (enough()) return {};
       try_free_steps();
-      if (!done() && (options_.frontier || !summary_.goal.empty())) try_float_operators();
+      if (options_.frontier || !done()) try_float_operators();
       if (options_.frontier || !done()) grow_float();
+      if (!options_.frontier) return_to_int8();
     } catch (const Cancelled&) {
       summary_.cut = limit.reason();
     }
@@ -198,6 +260,14 @@ class Search {
   Result<void> pool_failure() const {
     if (pool_ != nullptr && pool_->failure()) return tl::unexpected(*pool_->failure());
     return {};
+  }
+
+  static bool has_norms(const Compilation& made) {
+    if (!made.conversion) return false;
+    const Graph& graph = made.conversion->float_graph;
+    for (const OpId id : graph.ops())
+      if (graph.op(id).def == &ops::kLayerNorm || graph.op(id).def == &ops::kRmsNorm) return true;
+    return false;
   }
 
   // All combinations of what try_free_steps tries first, those with few steps before the others.
@@ -220,22 +290,48 @@ class Search {
       return attempt(std::move(settings), "equalize", false);
     };
     const bool at_first = judge_.base().equalize || equalized();
-    if (done()) return;
+    if (enough()) return;
+    if (!judge_.base().rotate && has_norms(judge_.all())) {
+      CompileSettings settings = best_->settings;
+      settings.rotate = true;
+      const bool equalized_too = settings.equalize && !judge_.base().equalize;
+      CompileSettings alone = settings;
+      attempt(std::move(settings), "rotate", false);
+      if (enough()) return;
+      alone.equalize = judge_.base().equalize;
+      if (equalized_too) attempt(std::move(alone), "rotate without equalizing", false);
+      if (enough()) return;
+    }
     if (judge_.base().rounding != Rounding::kError) {
       CompileSettings settings = best_->settings;
       settings.rounding = Rounding::kError;
       attempt(std::move(settings), "round weights by error", false);
-      if (done()) return;
+      if (enough()) return;
     }
     if (judge_.base().observer != QuantSpec::Observer::kMinMax) {
       CompileSettings settings = best_->settings;
       settings.observer = QuantSpec::Observer::kMinMax;
       attempt(std::move(settings), "ranges from minimum and maximum", false);
-      if (done()) return;
+      if (enough()) return;
     }
     // What did not help weights of the default may help others.
     if (!at_first && kept_ > 0) equalized();
     try_float_outputs();
+    if (own_goal_ && own_tries_ >= kSmallTries) try_all_float();
+  }
+
+  // Of small layers calls cost more than products: the CPU may be faster with all of them in float.
+  void try_all_float() {
+    const Compilation* const best = best_compilation();
+    if (best == nullptr || done()) return;
+    const Graph& graph = best->conversion->float_graph;
+    std::vector<std::string> names;
+    for (const OpId id : graph.ops()) {
+      std::string name = place_of(best->module, graph, id).node;
+      if (!name.empty() && std::ranges::find(names, name) == names.end())
+        names.push_back(std::move(name));
+    }
+    attempt(with_float(judge_.base(), names), "float: all operators", false);
   }
 
   // An output is float in the end: a small layer that makes it often costs no more in float than
@@ -253,7 +349,7 @@ class Search {
       if (!name.empty()) likely.push_back(with_float(best_->settings, {name}));
     expect(std::move(likely));
     for (const std::string& name : names) {
-      if (name.empty() || done()) continue;
+      if (name.empty() || enough()) continue;
       CompileSettings settings = with_float(best_->settings, {name});
       if (settings.keep_float == best_->settings.keep_float) continue;
       attempt(std::move(settings), text_of({name}), false);
@@ -281,6 +377,8 @@ class Search {
     if (!report) return found;
     const Graph& graph = best->conversion->float_graph;
     const Module& module = best->module;
+    for (std::vector<std::string>& names : cheap_chains(module, graph, *report, kMostChains))
+      found.push_back({std::move(names)});
     for (const ErrorRow& row : report->operators) {
       if (found.size() >= 2 * kMostSensitive) break;
       if (row.name.empty() || row.op == "quantize" || row.op == "dequantize") continue;
@@ -324,7 +422,10 @@ class Search {
     std::vector<CompileSettings> likely;
     for (const FloatChoice& choice : all) likely.push_back(with_float(settings, choice.names));
     expect(std::move(likely));
+    const size_t half = own_tries_ / 2;  // the rest is for what they add up to
     for (FloatChoice& choice : all) {
+      if (own_goal_ && own_tries_ <= half) break;
+      if (!may_try()) break;
       Result<Candidate> candidate = make(with_float(settings, choice.names), text_of(choice.names));
       if (!candidate) continue;
       AccuracyStep step = candidate->figures;
@@ -345,6 +446,7 @@ class Search {
       for (size_t k = i + 1; k < all.size(); ++k)
         chain.push_back(with_float(chain.back(), all[k].names));
       expect(std::move(chain));
+      if (!may_try()) return;
       attempt(std::move(next), text_of(choice.names), true);
       if (done()) return;
     }
@@ -382,6 +484,7 @@ class Search {
     expect(std::move(likely));
     for (Growth& growth : growths) {
       if (!options_.frontier) {
+        if (!may_try()) return;
         attempt(std::move(growth.settings), growth.name, true);
         if (done()) return;
       } else if (Result<Candidate> candidate = make(std::move(growth.settings), growth.name)) {
@@ -391,17 +494,46 @@ class Search {
     }
   }
 
+  // Operators that became float early may not be needed for the goal any more.
+  void return_to_int8() {
+    if (!done()) return;
+    const size_t given = judge_.base().keep_float.size();
+    size_t tries = 0;
+    for (size_t i = best_->settings.keep_float.size();
+         i-- > given && best_->settings.keep_float.size() > given + 1 && tries < kMostReturns;) {
+      CompileSettings settings = best_->settings;
+      const std::string name = settings.keep_float[i];
+      settings.keep_float.erase(settings.keep_float.begin() + static_cast<ptrdiff_t>(i));
+      ++tries;
+      if (!may_try()) return;
+      Result<Candidate> candidate =
+          make(std::move(settings), fmt::format("int8: {}", name.substr(kNodePrefix.size())));
+      if (!candidate) continue;
+      AccuracyStep& step = candidate->figures;
+      const bool kept = step.cycles < best_->figures.cycles && meets(step) &&
+                        (shortfall_ == 0 || step.sqnr_db >= *min_sqnr_ + shortfall_) &&
+                        !(step.same_class && *step.same_class < *best_->figures.same_class);
+      step.verdict = kept ? Verdict::kKept : Verdict::kRejected;
+      step.why = kept                                  ? "saves cycles"
+                 : step.cycles < best_->figures.cycles ? "the goal needs it"
+                                                       : "saves no cycles";
+      summary_.steps.push_back(step);
+      if (kept) best_ = std::move(*candidate);
+    }
+  }
+
   // ---- the end
 
   // With ranges of all samples a program may miss the decibels that it had with those of three
   // quarters. The search then goes on for as many more as it missed.
   Result<void> refit_to_goal(const Samples& samples, CompileSettings& chosen) {
     constexpr int kMostRefits = 4;
-    constexpr double kMargin = 0.5;  // dB
+    constexpr double kBeyond = 0.5;  // dB
     DTR_TRY(refit(samples, chosen));
-    for (int i = 1; i < kMostRefits && options_.min_sqnr && summary_.cut.empty(); ++i) {
+    for (int i = 1; i < kMostRefits && min_sqnr_ && summary_.cut.empty(); ++i) {
       if (meets(summary_.result) || seconds_left() <= 0) return {};
-      shortfall_ += *options_.min_sqnr - summary_.result.sqnr_db + kMargin;
+      if (summary_.result.sqnr_db >= *min_sqnr_) return {};  // labels are missed, not decibels
+      shortfall_ += *min_sqnr_ - summary_.result.sqnr_db + kBeyond;
       const size_t before = kept_;
       const Limit limit(seconds_left());
       try {
@@ -439,6 +571,9 @@ class Search {
 
   const AccuracySearchOptions& options_;
   CandidateJudge judge_;
+  bool own_goal_;         // none is given
+  size_t own_tries_ = 0;  // left
+  std::optional<double> max_loss_, min_sqnr_;
   std::unique_ptr<CandidatePool> pool_;  // null: candidates are made here
   uint32_t floats_ = 0;
   std::optional<Candidate> best_;

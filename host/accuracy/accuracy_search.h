@@ -26,6 +26,9 @@
 namespace dtr {
 
 inline constexpr double kLeastGain = 0.1;  // dB; what gains less is not better
+// The goal where none is given: decibels, and with labelled data a share of the samples and fewer
+// decibels, because few labels tell little of the next sample.
+inline constexpr double kOwnSqnr = 35, kOwnLabelledSqnr = 30, kOwnMaxLoss = 0.005;
 
 struct AccuracySearchOptions {
   // No goal, and operators become float until no other one removes error: for the frontier of error
