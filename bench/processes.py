@@ -45,9 +45,7 @@ def transformer(work):
             query, key, value = (
                 part.view(-1, length, heads, width // heads).transpose(1, 2) for part in parts
             )
-            scores = torch.softmax(
-                query @ key.transpose(-1, -2) * (width // heads) ** -0.5, -1
-            )
+            scores = torch.softmax(query @ key.transpose(-1, -2) * (width // heads) ** -0.5, -1)
             x = x + self.out((scores @ value).transpose(1, 2).reshape(-1, length, width))
             return x + self.down(nn.functional.gelu(self.up(self.norm_1(x))))
 

@@ -34,6 +34,7 @@ from ._compile import compile
 from ._errors import DeuteronWarning, Error, Place
 from ._explore import explore
 from ._program import Program
+from ._quantization import QuantizationReport
 from ._results import (
     AccuracySearch,
     AccuracyStep,
@@ -63,6 +64,7 @@ __all__ = [
     "Profile",
     "Program",
     "QatPrepared",
+    "QuantizationReport",
     "RunResult",
     "Verification",
     "__version__",

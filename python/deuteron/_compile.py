@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _deuteron
-from ._data import Data, Path, Row, arrays_of, path_of, samples_of
+from ._data import Data, Path, Row, arrays_of, parsed, path_of, samples_of
 from ._errors import as_arguments, fail, warn, wrong_type
 from ._model import model_source
 from ._program import Program
 from ._progress import Progress
+from ._quantization import QuantizationReport, report_file
 from ._results import at_least, check_choice, flag, number, seconds_of, text_of
 
 __all__ = ["compile"]
@@ -39,6 +40,7 @@ def compile(
     max_loss: float | str | None = None,
     seconds: float | None = None,
     equalize: bool = False,
+    rotate: bool = False,
     round_weights: str = "nearest",
     keep_float: Sequence[str] | Mapping[str, Sequence[str]] = (),
     io: str = "float",
@@ -102,6 +104,7 @@ def compile(
         needs ``data``; or the outputs have ``min_sqnr`` dB.
     seconds: for ``auto``: ends the search after so long; default 60.
     equalize: scales channels of activations against the weights beside them.
+    rotate: mixes the channels of residual streams by a rotation inside of the weights.
     round_weights: ``nearest``, or ``error`` for the codes with the least error of the results.
     keep_float: nodes or operators that are not quantized.
     io: ``float``, or ``int8`` for inputs and outputs without quantize and dequantize.
@@ -119,7 +122,8 @@ def compile(
     dims: sizes of dimensions that the export left open, by their name in it (``{"s77": 1}``), or by
         input and dimension (``{"x.0": 1}``); without them they have the sizes of a calibration file.
     placement, patterns, quantization_json, report_json, emit_ir: files for reports.
-    report_quantization, print_after, verbose, time_passes, elide_constants: as the command's.
+    report_quantization: prints the report of ``Program.quantization``, and keeps it.
+    print_after, verbose, time_passes, elide_constants: as the command's.
     threads: of calibration, 0 for all; the result does not depend on it.
     progress: None shows it on terminals and in notebooks.
 
@@ -149,6 +153,7 @@ def compile(
         "accuracy": accuracy,
         "labels": text_of("labels", labels),
         "equalize": flag("equalize", equalize),
+        "rotate": flag("rotate", rotate),
         "round_weights": round_weights,
         "io": io,
         "check": flag("check", check),
@@ -226,17 +231,25 @@ def compile(
         # An ETRecord contains the weights with the bytes of the file.
         source = model_source(each, whole=etrecord is not None)
         methods.append((method, source, own, loader, "calibration"))
-    with Progress("calibrate", progress) as shown:
+    reported = report_quantization and not isinstance(model, Mapping)
+    with Progress("calibrate", progress) as shown, report_file(
+        reported, options.get("quantization_json")
+    ) as report:
         watch = (shown, shown.step, _out, _err, lambda diagnostic: warn(diagnostic))
         if isinstance(model, Mapping):
             handles = _deuteron.compile_methods(methods, options.get("output", ""), *watch)
         else:
             _, source, own, loader, name = methods[0]
+            if report:
+                own["quantization_json"] = report
             handles = [_deuteron.compile(source, own, loader, name, labelled, *watch)]
-    programs = {
-        method: Program(handle, source)
-        for handle, (method, source, *_) in zip(handles, methods, strict=True)
-    }
+        programs = {
+            method: Program(handle, source)
+            for handle, (method, source, *_) in zip(handles, methods, strict=True)
+        }
+        if report:
+            with open(report, encoding="utf-8") as file:
+                programs[""]._quantization = QuantizationReport(parsed(file.read()))
     for program in programs.values():
         program._methods = programs if isinstance(model, Mapping) else None
     return programs.get("forward", programs[methods[0][0]])

@@ -24,6 +24,7 @@ from ._data import (
 from ._errors import Error, fail, warn
 from ._model import NO_SOURCE, Source, in_one_piece, model_source
 from ._progress import Progress
+from ._quantization import QuantizationReport
 from ._results import (
     FINITE,
     AccuracySearch,
@@ -61,6 +62,7 @@ class Program:
         self._page: str | None = None
         # Those of the same bytes by method, which share this dict; None: not asked for yet.
         self._methods: dict[str, Program] | None = None
+        self._quantization: QuantizationReport | None = None
 
     # ---- what it is
 
@@ -133,6 +135,14 @@ class Program:
         # The table is the end of the report.
         text = self._handle.report_text
         return AccuracySearch(text[text.index("accuracy auto:") :], self.report["accuracy"])
+
+    @property
+    def quantization(self) -> QuantizationReport | None:
+        """Where accuracy is lost: shares of the outputs' error, operator by operator, and advice.
+
+        None unless ``compile(…, report_quantization=True)`` made it in this process.
+        """
+        return self._quantization
 
     @property
     def placement(self) -> Placement:

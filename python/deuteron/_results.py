@@ -103,8 +103,9 @@ class AccuracyStep(NamedTuple):
 
     name: the setting, such as ``equalize``. verdict: ``start``, ``kept``, ``rejected``, ``measured``
     (a candidate for a step with others) or ``failed``. sqnr_db: of the worst output over all judged
-    samples, in dB, 99 at most. accuracy: share of the labelled samples, 0 to 1. cycles: of one
-    inference, of the NPU as simulated and of the CPU as estimated. why: of a verdict. options: of
+    samples, in dB, 99 at most. accuracy: share of the labelled samples, 0 to 1. same_class: share of
+    the judged samples in the float model's class, None if the output does not look like scores.
+    cycles: of one inference, of the NPU as simulated and of the CPU as estimated. why: of a verdict. options: of
     the command, besides the given ones, that make this program without a search.
     """
 
@@ -112,6 +113,7 @@ class AccuracyStep(NamedTuple):
     verdict: str
     sqnr_db: float
     accuracy: float | None
+    same_class: float | None
     cycles: int
     why: str
     options: list[str]
@@ -123,7 +125,7 @@ class AccuracySearch:
     steps: in the order in which they were tried. default, result: the default and this program, both
     with ranges of all samples. calibrated, judged, labelled: numbers of samples; held_out: whether
     those that judged are not among the calibrated ones. float_accuracy: share of the labelled samples
-    that the float model has right, 0 to 1. goal: text, None without one. cut: what ended the search
+    that the float model has right, 0 to 1. goal: text; own_goal: it is the search's, none was given. cut: what ended the search
     early, None if nothing did.
     """
 
@@ -136,6 +138,7 @@ class AccuracySearch:
     held_out: bool
     float_accuracy: float | None
     goal: str | None
+    own_goal: bool
     cut: str | None
 
     def __init__(self, text: str, document: dict[str, Any]) -> None:
@@ -150,6 +153,7 @@ class AccuracySearch:
         self.held_out = document["held_out"]
         self.float_accuracy = document["float_accuracy"]
         self.goal = document["goal"]
+        self.own_goal = document["own_goal"]
         self.cut = document["cut"]
 
     def __bool__(self) -> bool:

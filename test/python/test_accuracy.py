@@ -42,7 +42,7 @@ def test_the_command_makes_the_same_program(command, tuned, tmp_path):
 
 def test_the_summary_says_what_was_gained(tuned):
     search = tuned.accuracy
-    assert search and search.goal is None and search.cut is None
+    assert search and search.own_goal and "35.0 dB" in search.goal and search.cut is None
     assert (search.calibrated, search.judged, search.held_out) == (24, 8, True)
     assert search.steps[0].verdict == "start"
     kept = [each for each in search.steps if each.verdict == "kept"]
@@ -64,6 +64,7 @@ def test_options_of_the_result_make_it(tuned):
         MODELS / "regression.pt2",
         MODELS / "regression.npz",
         equalize="--equalize" in words,
+        rotate="--rotate" in words,
         round_weights=after.get("--round-weights", "nearest"),
         observer=after.get("--observer", "histogram"),
         keep_float=[words[i + 1] for i, word in enumerate(words) if word == "--keep-float"],
@@ -191,3 +192,29 @@ def test_a_second_interrupt_ends_the_call():
     process = interpreter(INTERRUPTED, MODELS, "2")
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out.strip()) == (0, "KeyboardInterrupt"), err
+
+
+def test_shares_of_the_error(tmp_path, capsys):
+    model = MODELS / "regression.pt2"
+    plain = deuteron.compile(model, MODELS / "regression.npz")
+    assert plain.quantization is None
+    path = tmp_path / "q.json"
+    made = deuteron.compile(
+        model, MODELS / "regression.npz", report_quantization=True, quantization_json=path
+    )
+    capsys.readouterr()
+    found = made.quantization
+    assert found.document == json.loads(path.read_text())
+    assert abs(sum(row["share"] for row in found.operators if row["share"]) - 1) < 1e-3
+    worst = found.operators[0]
+    assert found.share(worst["name"]) >= worst["share"] > 0.1
+    assert worst["name"] in found.advice and found.advice in repr(found)
+    page = found.to_html(tmp_path / "q.html")
+    assert (tmp_path / "q.html").read_text() == page
+    assert f"{100 * worst['share']:.1f} %" in page and worst["name"] in page
+    with pytest.raises(KeyError):
+        found.share("no such operator")
+    # Without a file of its own.
+    again = deuteron.compile(model, MODELS / "regression.npz", report_quantization=True)
+    capsys.readouterr()
+    assert again.quantization.document == found.document and again.pte == plain.pte
