@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "test/e2e"))
 import accuracy  # noqa: E402
 
+HARD = ROOT / "bench/hard_models.json"
 MODELS = ("digits_cnn", "kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae", "mobilenet_v2")
 MIN_SQNR, MIN_SAME, MAX_ACCURACY_LOSS = 35.0, 0.99, 0.003
 # bench/rounding_limit.py: arithmetic without any rounding but the one to codes comes as near to
@@ -342,6 +343,15 @@ def pass_rows(build, shared, work):
     return found
 
 
+def recorded(name, way):
+    """Decibels and accuracy of another way, and the rest, from bench/hard_models.json."""
+    found = json.loads(HARD.read_text()).get(name, {}).get(way, {})
+    if "db" not in found:
+        return "fails" if found else "", found
+    text = f"{found['db']:.1f} dB"
+    return (f"{text}, {found['accuracy']:.4f}" if "accuracy" in found else text), found
+
+
 def hard_models(deuteron, work):
     """Rows of the table of test/data/accuracy: samples that neither calibration nor search saw."""
     rows = []
@@ -354,10 +364,13 @@ def hard_models(deuteron, work):
             ", ".join(filter(None, (f"{each['sqnr']:.1f} dB", each["accuracy"])))
             for each in (default, auto)
         ]
+        trained, qat = recorded(name, "qat")
         cycles = [f"{each['cycles']:,}" for each in (default, auto)]
+        cycles.append(f"{qat['cycles']:,}" if "cycles" in qat else "")
         rows.append(
-            [name, default["float accuracy"], *cells, *cycles, f"{seconds:.1f}"]
-            + [", ".join(auto["steps"]) or "none"]
+            [name, default["float accuracy"]]
+            + [recorded(name, way)[0] for way in ("pt2e", "edge")]
+            + [*cells, trained, *cycles, f"{seconds:.1f}", ", ".join(auto["steps"]) or "none"]
         )
     return rows
 
@@ -368,9 +381,13 @@ def hard_section(rows):
         " ([quantization.md](quantization.md), *Accuracy without hand work*), 64 samples that"
         " neither\ncalibration nor the search saw, against PyTorch's float outputs; accuracy where"
         " there are labels, cycles of an inference, seconds of the search with\nthe evaluation. The"
-        " nets are trained for seconds, which is what their float accuracy shows.\n\n"
+        " nets are trained for seconds, which is what their float accuracy shows. Recorded by"
+        " `bench/hard_models.py`, on the same samples: *PT2E*,\nExecuTorch's NeutronQuantizer"
+        " through torchao, in PyTorch; *AI Edge*, AI Edge Quantizer's static int8, in LiteRT; *QAT*,"
+        " `qat-prepare` and some epochs of training\ntowards the float model's outputs.\n\n"
     ) + table(
-        ["model", "float", "default", "auto", "cycles, default", "cycles, auto", "s", "steps kept"],
+        ["model", "float", "PT2E", "AI Edge", "default", "auto", "QAT"]
+        + ["cycles, default", "cycles, auto", "cycles, QAT", "s", "steps kept"],
         rows,
     )
 
