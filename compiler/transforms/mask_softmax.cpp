@@ -177,13 +177,20 @@ class Pass : public EachOpPass<Pass> {
       rest = rest || addend[i] != 0;
     }
     const Shape shape = graph_.type(graph_.op(id).operands[0]).shape;
-    const std::vector<int8_t> everywhere = ops::expand_mask(mask.view(), added);
-    // Two constant masks may leave an empty row together.
+    std::vector<int8_t> everywhere = ops::expand_mask(mask.view(), added);
+    if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; })) return {};
+    // Two constant masks are one, which may leave an empty row where neither does.
     const bool has_constant =
         graph_.op(id).operands.size() > 1 && graph_.is_constant(graph_.op(id).operands[1]);
-    if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; }) || has_constant ||
-        leaves_empty_row(id, shape, everywhere))
-      return {};
+    if (has_constant) {
+      const Value& other = graph_.value(graph_.op(id).operands[1]);
+      const Tensor known = Tensor::copy_of(DType::kBool, other.type.shape,
+                                           module_.constants.bytes(other.constant));
+      const std::vector<int8_t> before = ops::expand_mask(known.view(), shape);
+      for (size_t i = 0; i < everywhere.size(); ++i)
+        if (before[i] == 0) everywhere[i] = 0;
+    }
+    if (leaves_empty_row(id, shape, everywhere)) return {};
 
     const Origin origin = graph_.op(id).origin;
     ValueId x = without_factor(sum->x, mask, constant.shape);
@@ -200,19 +207,21 @@ class Pass : public EachOpPass<Pass> {
                              .attributes = {{"size", Ints(graph_.type(views[i]).shape)}},
                              .origin = origin}));
     }
+    const bool in_full = has_constant || !views.empty();
     const std::span<const std::byte> bytes =
-        views.empty() ? mask.bytes() : std::as_bytes(std::span(everywhere));
-    const ValueId parts = rewriter_.add_constant(
-        {.dtype = DType::kBool, .shape = views.empty() ? constant.shape : shape},
-        module_.constants.add(DType::kBool, bytes), "mask");
-    return set_operands(id, x, parts);
+        in_full ? std::as_bytes(std::span(everywhere)) : mask.bytes();
+    const ValueId parts =
+        rewriter_.add_constant({.dtype = DType::kBool, .shape = in_full ? shape : constant.shape},
+                               module_.constants.add(DType::kBool, bytes), "mask");
+    return set_operands(id, x, parts, has_constant);
   }
 
-  // The softmax of x under the mask; what computed the scores before goes.
-  Result<void> set_operands(OpId softmax, ValueId x, ValueId mask) {
+  // The softmax of x under the mask, and under the one that it has unless the mask `holds` it; what
+  // computed the scores before goes.
+  Result<void> set_operands(OpId softmax, ValueId x, ValueId mask, bool holds = false) {
     const ValueId before = graph_.op(softmax).operands[0];
     const Origin origin = origin_back_to(graph_, x, softmax);
-    if (graph_.op(softmax).operands.size() > 1) {
+    if (graph_.op(softmax).operands.size() > 1 && !holds) {
       DTR_ASSIGN(
           mask, rewriter_.insert_value(softmax, {.def = &ops::kLogicalAnd,
                                                  .operands = {graph_.op(softmax).operands[1], mask},
