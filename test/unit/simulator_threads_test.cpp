@@ -130,12 +130,12 @@ TEST(SimulatorThreads, ComputeWhatOneComputes) {
     const Report report = alone.run(handle, right.buffers(), right.scratch.buffer());
     ASSERT_EQ(report.status, Status::kOk) << text(report.status) << " at " << report.command;
     for (const bool first : {false, true})
-      for (const unsigned threads : {2U, 3U, 16U}) {
+      for (const unsigned threads : {2U, 7U}) {
         HostSimulator shared(kTarget, kernel_set);
         if (first) shared.use_threads(threads);
         ASSERT_EQ(shared.prepare(payload.bytes(), handle).status, Status::kOk);
         if (!first) shared.use_threads(threads);
-        for (int run = 0; run < 20; ++run) {
+        for (int run = 0; run < 4; ++run) {
           Memory memory(calls);
           expect_same(shared.run(handle, memory.buffers(), memory.scratch.buffer()), report);
           ASSERT_TRUE(memory.operands == right.operands) << threads << " threads";
@@ -185,8 +185,8 @@ TEST(SimulatorChecks, LookAtEveryRunIfTold) {
     EXPECT_EQ(run(), Status::kOk);
     EXPECT_EQ(memory.operands[1] == before, !every_run);
     std::byte* command = at(decoded.commands());
-    while (simulator::internal::word_at(command) % 65536 != static_cast<uint32_t>(Opcode::kWait))
-      command += 4;
+    const auto head = [&] { return simulator::internal::word_at(command); };
+    while (head() % 65536 != static_cast<uint32_t>(Opcode::kWait)) command += head() / 65536 * 4;
     const uint32_t first_copy_only = 1;
     std::memcpy(command + 4, &first_copy_only, sizeof first_copy_only);
     EXPECT_EQ(run(), every_run ? Status::kReadsInFlight : Status::kOk);
