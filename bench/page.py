@@ -191,7 +191,8 @@ XNNPACK only the first thread was held to one CPU, and its pool has a thread for
 {table(["model", "peer", *heads], pairs, 2)}
 
 Requantizing and storing 16 outputs takes 5 to 6 cycles besides their products, of which a cycle does 64: that limits convolutions with few input channels.
-Convolutions of one position read each weight once, at most 32 bytes a cycle from the second-level cache.
+Convolutions of one position read each weight once, at most 32 bytes a cycle from the second-level cache: of ad_fcae, which has no others, that is more than half of
+the time, and most of the rest is the beginning and end of its 12 calls and of their blocks of channels.
 
 Where our time goes, the least of many runs of each call on the NPU (what the CPU does is not in it). Peak: products ÷ the {core['peak_products'] / 1e9:.0f}·10⁹ a second that `vpdpbusd` reaches
 in registers in the same run. Cache: bytes of operands, each once, ÷ the {core['cache_bytes'] / 1e9:.0f} GB/s of a copy in the second-level cache.
