@@ -17,6 +17,22 @@ void pause() {
 #endif
 }
 
+// A page has one thread, and a library without these functions.
+void sleep_while(const std::atomic<uint64_t>& gate, uint64_t value) {
+#if defined(__EMSCRIPTEN__)
+  (void)gate, (void)value;
+#else
+  gate.wait(value);
+#endif
+}
+void wake_all(std::atomic<uint64_t>& gate) {
+#if defined(__EMSCRIPTEN__)
+  (void)gate;
+#else
+  gate.notify_all();
+#endif
+}
+
 }  // namespace
 
 Crew::Crew(unsigned members) {
@@ -30,7 +46,7 @@ Crew::Crew(unsigned members) {
 Crew::~Crew() {
   ended_.store(true);
   gate_.fetch_add(kRound);
-  gate_.notify_all();
+  wake_all(gate_);
 }
 
 void Crew::take_parts(size_t member) {
@@ -53,7 +69,7 @@ void Crew::help(size_t member) {
       if (++spins < kSpins) {
         pause();
       } else {
-        gate_.wait(gate);
+        sleep_while(gate_, gate);
         spins = 0;
       }
       continue;
@@ -73,7 +89,7 @@ void Crew::run(uint32_t parts, const Work& work) {
   left_.store(0, std::memory_order_relaxed);
   const uint64_t round = gate_.load(std::memory_order_relaxed) / kRound + 1;
   gate_.store(round * kRound | kOpen, std::memory_order_release);
-  gate_.notify_all();
+  wake_all(gate_);
   take_parts(0);
   const uint64_t joined = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & kJoined;
   for (int spins = 0; left_.load(std::memory_order_acquire) != joined; ++spins) {
