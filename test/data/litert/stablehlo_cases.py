@@ -123,7 +123,7 @@ def places():
     for s, of, offsets, collapsed, starts, sizes, to in made:
         for dtype in (F, I):
             for index in (I, L):
-                yield f"STABLEHLO_GATHER {dtype.__name__} {index.__name__}", lambda m, s=s, of=of, o=offsets, c=collapsed, k=starts, z=sizes, to=to, d=dtype, i=index: m.op2(
+                yield f"STABLEHLO_GATHER {dtype.__name__} {offsets}", lambda m, s=s, of=of, o=offsets, c=collapsed, k=starts, z=sizes, to=to, d=dtype, i=index: m.op2(
                     B.STABLEHLO_GATHER,
                     [m.x(s, d), m.x(of, i, -1, 5)],
                     list(to),
@@ -146,7 +146,7 @@ def places():
     for s, of, updates, windows_, inserted, starts in made:
         for code in (B.STABLEHLO_ADD, None):
             for dtype in (F, I):
-                yield f"STABLEHLO_SCATTER {code} {dtype.__name__}", lambda m, s=s, of=of, u=updates, w=windows_, n=inserted, k=starts, c=code, d=dtype: m.op2(
+                yield f"STABLEHLO_SCATTER {code} {dtype.__name__} {starts}", lambda m, s=s, of=of, u=updates, w=windows_, n=inserted, k=starts, c=code, d=dtype: m.op2(
                     B.STABLEHLO_SCATTER,
                     [m.x(s, d), m.x(of, I, -1, 4), m.x(u, d)],
                     list(s),
