@@ -184,8 +184,8 @@ class Pass : public EachOpPass<Pass> {
         graph_.op(id).operands.size() > 1 && graph_.is_constant(graph_.op(id).operands[1]);
     if (has_constant) {
       const Value& other = graph_.value(graph_.op(id).operands[1]);
-      const Tensor known = Tensor::copy_of(DType::kBool, other.type.shape,
-                                           module_.constants.bytes(other.constant));
+      const Tensor known =
+          Tensor::copy_of(DType::kBool, other.type.shape, module_.constants.bytes(other.constant));
       const std::vector<int8_t> before = ops::expand_mask(known.view(), shape);
       for (size_t i = 0; i < everywhere.size(); ++i)
         if (before[i] == 0) everywhere[i] = 0;
