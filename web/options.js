@@ -3,9 +3,9 @@
 
 const kShown = ["--target", "--io", "--optimize", "--sram", "--constants", "--schedule"];
 const kMore = [
-  "--calibrate-random", "--calibration-samples", "--observer", "--equalize", "--round-weights",
-  "--min-sqnr", "--no-check", "--dim", "--stop-at", "--keep-float", "--keep-off", "--force-on",
-  "--row-packing"
+  "--calibrate-random", "--calibration-samples", "--observer", "--equalize", "--rotate",
+  "--round-weights", "--min-sqnr", "--no-check", "--dim", "--stop-at", "--keep-float", "--keep-off",
+  "--force-on", "--row-packing"
 ];
 
 // [{name, choices, standard, repeatable, flag, help}] of a verb's help.

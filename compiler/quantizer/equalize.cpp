@@ -616,7 +616,6 @@ class Equalizer {
 
   void apply() {
     if (report_.groups == 0) return;
-    apply_to_inputs();
     apply_to_parts();
     for (const OpId id : layers_) {
       const Op& op = graph_.op(id);
@@ -634,6 +633,7 @@ class Equalizer {
         if (graph_.op(id).operands[operand].valid())
           scale(id, operand, [&](size_t i) { return 1 / at(y, i); });
     }
+    apply_to_inputs();  // last: layers then read values that have no channels here
   }
 
   double at(const Channels& channels, size_t i) {

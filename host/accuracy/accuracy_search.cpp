@@ -27,7 +27,8 @@ constexpr size_t kMostSensitive = 12;  // operators whose sensitivity is measure
 constexpr size_t kMostChains = 4;      // chains of cheap operators whose sensitivity is measured
 constexpr size_t kMostReturns = 16;    // operators that are tried in int8 again at the end
 // Of the default's cycles: what a program may cost that no given goal asks for.
-constexpr double kMostPrice = 4;
+// Where the greatest output is a class, decibels are not all that counts.
+constexpr double kMostPrice = 16, kMostPriceOfScores = 4;
 constexpr double kUsable = 20;  // dB, below which any price is paid
 // dB that the search asks for beyond its own goal, where it judges on few samples.
 constexpr double kMargin = 3;
@@ -185,7 +186,8 @@ class Search {
     const AccuracyStep& best = best_->figures;
     const double least = static_cast<double>(start_cycles_) * kMostCycles;
     step.verdict = Verdict::kRejected;
-    const double least_gain = own_goal_ && meets(best) ? kWorthALoss : kLeastGain;
+    const bool saves = step.cycles < best.cycles;
+    const double least_gain = own_goal_ && done() && !saves ? kWorthALoss : kLeastGain;
     if (step.sqnr_db < best.sqnr_db + least_gain) {
       step.why = fmt::format("gains less than {:.1f} dB", least_gain);
     } else if (step.accuracy && *step.accuracy < *best.accuracy) {
@@ -196,8 +198,9 @@ class Search {
     } else if (!may_cost && static_cast<double>(step.cycles) > least) {
       step.why = "costs too many cycles";
     } else if (own_goal_ && best.sqnr_db >= kUsable &&
-               static_cast<double>(step.cycles) > static_cast<double>(start_cycles_) * kMostPrice) {
-      step.why = fmt::format("costs more than {:.0f} times the default", kMostPrice);
+               static_cast<double>(step.cycles) >
+                   static_cast<double>(start_cycles_) * most_price(step)) {
+      step.why = fmt::format("costs more than {:.0f} times the default", most_price(step));
     } else {
       step.verdict = Verdict::kKept;
     }
@@ -208,6 +211,10 @@ class Search {
       ++kept_;
     }
     return kept;
+  }
+
+  static double most_price(const AccuracyStep& step) {
+    return step.same_class ? kMostPriceOfScores : kMostPrice;
   }
 
   bool done() const {

@@ -18,20 +18,20 @@ from checks import finish
 DATA = Path(__file__).resolve().parents[1] / "data/accuracy"
 # Name: dB of the default and of auto.
 MEASURED = {
-    "conformer": (0, 0),
-    "curved": (0, 0),
-    "detector": (0, 0),
-    "lstm": (0, 0),
-    "super_resolution": (0, 0),
-    "vit": (0, 0),
-    "autoencoder": (5.6, 33.7),
-    "cat": (1.6, 33.6),
-    "depthwise": (7.7, 29.8),
-    "gru": (33.5, 33.1),
-    "mobilenet_v3": (15.0, 33.1),
-    "regression": (9.9, 39.1),
-    "relu6": (2.9, 35.8),
-    "transformer": (15.1, 28.9),
+    "autoencoder": (5.6, 32.2),
+    "cat": (1.6, 34.7),
+    "conformer": (10.6, 40.9),
+    "curved": (0.0, 22.3),
+    "depthwise": (7.6, 40.5),
+    "detector": (48.6, 48.6),
+    "gru": (33.5, 99),
+    "lstm": (29.2, 99),
+    "mobilenet_v3": (3.5, 31.9),
+    "regression": (9.8, 99),
+    "relu6": (2.9, 33.7),
+    "super_resolution": (46.5, 46.4),
+    "transformer": (15.1, 29.1),
+    "vit": (8.2, 23.7),
 }
 failures = []
 

@@ -39,7 +39,9 @@ constexpr std::string_view kPool =
 class Equalized {
  public:
   explicit Equalized(const std::string& text)
-      : module(parse(text)), arrays(ramp("x", {8, 1, 2, 3, 5}, -1, 1)) {
+      : Equalized(text, ramp("x", {8, 1, 2, 3, 5}, -1, 1)) {}
+  Equalized(const std::string& text, std::vector<NamedTensor> given)
+      : module(parse(text)), arrays(std::move(given)) {
     before = run();
     const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
     const auto executor = make_reference_executor(module, module.forward());
@@ -191,6 +193,38 @@ TEST(Equalize, LeavesPartsOfAnotherAxis) {
       "  return %y\n}\n");
   EXPECT_EQ(net.report.groups, 0U);
   EXPECT_EQ(net.run(), net.before);
+}
+
+// Channels of an input that differ by more than 8 are multiplied by a factor each, in float; alike
+// ones are left as they are.
+TEST(Equalize, ScalesChannelsOfAnInput) {
+  const std::string text =
+      "graph @forward(%x: f32[1,2,3,5]) {\n"
+      "  %v: f32[2,2,1,1] = constant dense<1, -0.5, 0.75, 1>\n"
+      "  %y: f32[1,2,3,5] = aten.convolution(%x, %v) {dilation = [1, 1], groups = 1, "
+      "output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}\n"
+      "  return %y\n}\n";
+  for (const float by : {2.0F, 64.0F}) {
+    std::vector<NamedTensor> scaled = ramp("x", {8, 1, 2, 3, 5}, 1, 2);
+    const auto values = scaled[0].tensor.values<float>();
+    for (size_t i = 0; i < values.size(); ++i)
+      if (i / 15 % 2 == 1) values[i] *= by;
+    Equalized net(text, std::move(scaled));
+    net.expect_same_function();
+    if (by == 2.0F) {
+      EXPECT_EQ(net.report.groups, 0U);
+      EXPECT_TRUE(net.report.scaled_inputs.empty());
+      continue;
+    }
+    EXPECT_EQ(net.report.groups, 1U);
+    ASSERT_EQ(net.report.scaled_inputs.size(), 1U);
+    const std::vector<float> factors = net.weights("x_scaled");
+    ASSERT_EQ(factors.size(), 2U);
+    EXPECT_GT(factors[0] / factors[1], 7);  // the root of 64, as weights take the other half
+    const Annotation annotation =
+        annotate(net.module.forward(), neutron_patterns(), {.scaling = net.report.scaled_inputs});
+    EXPECT_FALSE(annotation.ops[net.report.scaled_inputs[0].index].has_value());
+  }
 }
 
 TEST(Equalize, ScalesDepthwiseLayersByThemselves) {
