@@ -1,7 +1,6 @@
 #include "compiler/support/arena_planner.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -21,8 +20,6 @@ constexpr int kMaxIdleRounds = 400;  // rounds without a gain before climbing en
 // many, because a search within a budget of SRAM makes dozens of plans.
 constexpr int64_t kMaxTrailWork = 2'000'000;
 constexpr int kMaxIdleTrailRounds = 2000;
-constexpr int64_t kMaxSqueezeWork = 2'000'000;
-constexpr int kMaxIdleSqueezeRounds = 4000;
 
 // Small generator of our own, so that offsets do not depend on a library's.
 class XorShift {
@@ -111,60 +108,6 @@ class ArenaPlanner {
         order = std::move(next);
         order_total = total;
         order_offsets = offsets_;
-      }
-    }
-  }
-
-  // Without trails. Aims at a total just below the best one, over and over: each buffer is placed
-  // from the bottom or from the aim downwards. Reorders buffers, or turns one to the other end, as
-  // long as no more bytes are above the aim than before.
-  void squeeze() {
-    Order order = best_order_;
-    from_top_.assign(buffers_.size(), false);
-    XorShift random;
-    std::vector<uint32_t> candidates;
-    Order place_in_order(buffers_.size());
-    const int64_t most_work = work_ + kMaxSqueezeWork;
-    int64_t aim = best_.total - 1;
-    int64_t above = place_within(order, aim);
-    std::vector<int64_t> order_offsets = offsets_;
-    for (int idle = 0; best_.total > stop_at_ && idle < kMaxIdleSqueezeRounds && work_ < most_work;
-         ++idle) {
-      if (above == 0) {
-        best_.offsets = order_offsets;
-        best_.total = 0;
-        for (const uint32_t index : used_)
-          best_.total = std::max(best_.total, order_offsets[index] + buffers_[index].size);
-        aim = best_.total - 1;
-        above = place_within(order, aim);
-        order_offsets = offsets_;
-        continue;
-      }
-      candidates.clear();
-      for (const uint32_t index : used_) {
-        if (order_offsets[index] + buffers_[index].size <= aim) continue;
-        candidates.push_back(index);
-        for (const uint32_t other : conflicts(index)) candidates.push_back(other);
-      }
-      const uint32_t moved = candidates[random.below(static_cast<uint32_t>(candidates.size()))];
-      Order next = order;
-      const bool turns = random.below(4) == 0;
-      if (turns) {
-        from_top_[moved] = !from_top_[moved];
-      } else {
-        for (uint32_t at = 0; at < order.size(); ++at) place_in_order[order[at]] = at;
-        const uint32_t from = place_in_order[moved];
-        const uint32_t to = random.below(from + 1);
-        std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
-      }
-      const int64_t next_above = place_within(next, aim);
-      if (next_above <= above) {
-        if (next_above < above) idle = 0;
-        order = std::move(next);
-        above = next_above;
-        order_offsets = offsets_;
-      } else if (turns) {
-        from_top_[moved] = !from_top_[moved];
       }
     }
   }
@@ -292,83 +235,42 @@ class ArenaPlanner {
     best_order_ = order;
   }
 
-  // Where the buffer may not be, because of neighbours that are placed: a buffer ends before the
-  // begin of each pair, or begins at its end or behind. Into taken_, by begin.
-  void find_taken(uint32_t index) {
-    const ArenaBuffer& buffer = buffers_[index];
-    taken_.clear();
-    for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
-      const uint32_t other = conflicts_[at];
-      if (offsets_[other] == kUnplaced) continue;
-      int64_t begin = offsets_[other], end = begin + buffers_[other].size;
-      if (!trail_of_.empty() && trail_of_[at] != nullptr) {
-        const ArenaTrail& trail = *trail_of_[at];
-        if (trail.result == index)
-          begin = std::max(begin, begin - trail.lag + buffer.size);
-        else
-          end = std::min(end, begin + trail.lag);
-      }
-      taken_.emplace_back(begin, end);
-    }
-    work_ += static_cast<int64_t>(conflicts(index).size()) + 1;
-    std::ranges::sort(taken_);
-  }
-
-  int64_t lowest_place(const ArenaBuffer& buffer) const {
-    int64_t offset = 0;
-    for (const auto& [begin, end] : taken_) {
-      if (offset + buffer.size <= begin) break;
-      offset = std::max(offset, align_up(end, buffer.alignment));
-    }
-    return offset;
-  }
-
-  // The highest place that ends at `top` or below; negative if there is none.
-  int64_t highest_place(const ArenaBuffer& buffer, int64_t top) {
-    std::ranges::sort(taken_, std::greater{}, &std::pair<int64_t, int64_t>::second);
-    const auto below = [&](int64_t end) {
-      return end < buffer.size ? -1 : (end - buffer.size) / buffer.alignment * buffer.alignment;
-    };
-    int64_t offset = below(top);
-    for (const auto& [begin, end] : taken_) {
-      if (end <= offset || offset < 0) break;
-      if (offset + buffer.size > begin) offset = below(begin);
-    }
-    return offset;
-  }
-
   // First fit in that order: each buffer goes to the lowest gap between its placed neighbours.
   // Fills offsets_, returns the total.
   int64_t place(const Order& order) {
+    constexpr int64_t kUnplaced = -1;
     offsets_.assign(buffers_.size(), 0);
     for (const uint32_t index : used_) offsets_[index] = kUnplaced;
     int64_t total = 0;
     for (const uint32_t index : order) {
-      find_taken(index);
-      offsets_[index] = lowest_place(buffers_[index]);
-      total = std::max(total, offsets_[index] + buffers_[index].size);
+      const ArenaBuffer& buffer = buffers_[index];
+      taken_.clear();
+      for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
+        const uint32_t other = conflicts_[at];
+        if (offsets_[other] == kUnplaced) continue;
+        int64_t begin = offsets_[other], end = begin + buffers_[other].size;
+        if (!trail_of_.empty() && trail_of_[at] != nullptr) {
+          const ArenaTrail& trail = *trail_of_[at];
+          if (trail.result == index)
+            begin = std::max(begin, begin - trail.lag + buffer.size);
+          else
+            end = std::min(end, begin + trail.lag);
+        }
+        taken_.emplace_back(begin, end);
+      }
+      work_ += static_cast<int64_t>(conflicts(index).size()) + 1;
+      std::ranges::sort(taken_);
+      int64_t offset = 0;
+      for (const auto& [begin, end] : taken_) {
+        if (offset + buffer.size <= begin) break;
+        offset = std::max(offset, align_up(end, buffer.alignment));
+      }
+      offsets_[index] = offset;
+      total = std::max(total, offset + buffer.size);
     }
     return total;
   }
 
-  // The same, but buffers of from_top_ go to the highest gap below `aim`, if there is one. Returns
-  // how many bytes buffers are above it, summed up.
-  int64_t place_within(const Order& order, int64_t aim) {
-    offsets_.assign(buffers_.size(), 0);
-    for (const uint32_t index : used_) offsets_[index] = kUnplaced;
-    int64_t above = 0;
-    for (const uint32_t index : order) {
-      const ArenaBuffer& buffer = buffers_[index];
-      find_taken(index);
-      const int64_t lowest = lowest_place(buffer);
-      const int64_t highest = from_top_[index] ? highest_place(buffer, aim) : kUnplaced;
-      offsets_[index] = highest < 0 ? lowest : highest;
-      above += std::max<int64_t>(0, offsets_[index] + buffer.size - aim);
-    }
-    return above;
-  }
-
-  static constexpr int64_t kUnplaced = -1;
   std::span<const ArenaBuffer> buffers_;
   std::span<const ArenaTrail> trails_;
   std::vector<const ArenaTrail*> trail_of_;  // by conflict, if there are trails; null: none
@@ -384,7 +286,6 @@ class ArenaPlanner {
   std::vector<std::pair<int64_t, int64_t>> taken_;
   ArenaPlan best_;
   Order best_order_;
-  std::vector<bool> from_top_;  // by buffer, of place_within
 };
 
 }  // namespace
@@ -420,55 +321,12 @@ std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const Ar
   return offsets;
 }
 
-namespace {
-
-ArenaPlan searched(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails) {
+ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails) {
   ArenaPlanner planner(buffers, trails);
   planner.try_greedy_by_size();
   planner.try_other_orders();
   planner.climb();
-  if (trails.empty()) planner.squeeze();
   return std::move(planner).result();
-}
-
-// The plan of the arena turned upside down: first fit from its top. There an operand trails its
-// result: what is least at the bottom is not at the top, since a result goes below its operand.
-ArenaPlan searched_from_top(std::span<const ArenaBuffer> buffers,
-                            std::span<const ArenaTrail> trails) {
-  std::vector<ArenaBuffer> turned(buffers.begin(), buffers.end());
-  for (ArenaBuffer& buffer : turned) buffer.size = align_up(buffer.size, buffer.alignment);
-  std::vector<ArenaTrail> turned_trails;
-  for (const ArenaTrail& trail : trails)
-    turned_trails.push_back(
-        {.operand = trail.result,
-         .result = trail.operand,
-         .lag = turned[trail.operand].size - turned[trail.result].size + trail.lag});
-  ArenaPlan plan = searched(turned, turned_trails);
-  const int64_t top = plan.total;
-  plan.total = 0;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    plan.offsets[i] = buffers[i].size == 0 ? 0 : top - plan.offsets[i] - turned[i].size;
-    plan.total = std::max(plan.total, plan.offsets[i] + buffers[i].size);
-  }
-  return plan;
-}
-
-bool have_one_alignment(std::span<const ArenaBuffer> buffers) {
-  return std::ranges::all_of(buffers, [&](const ArenaBuffer& buffer) {
-    return buffer.alignment == buffers.front().alignment;
-  });
-}
-
-}  // namespace
-
-ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails) {
-  ArenaPlan plan = searched(buffers, trails);
-  if (plan.total <= plan.max_live || trails.empty() || !have_one_alignment(buffers)) return plan;
-  ArenaPlan turned = searched_from_top(buffers, trails);
-  if (turned.total >= plan.total) return plan;
-  plan.offsets = std::move(turned.offsets);
-  plan.total = turned.total;
-  return plan;
 }
 
 ArenaPlan plan_arena_greedy(std::span<const ArenaBuffer> buffers) {

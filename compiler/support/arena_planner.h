@@ -3,9 +3,7 @@
 //
 // Method: first fit in several orders (by size, by lifetime, from the fullest step outwards), then
 // hill climbing over the best order: a buffer that ends at the top of the arena, or one of those
-// under it, moves forward. Then, without trails, the same with some buffers placed from the top
-// downwards; with trails, all of it once more in the arena turned upside down. Stops at the lower
-// bound, which most networks reach at once.
+// under it, moves forward. Stops at the lower bound, which most networks reach at once.
 // Deterministic: the same input gives the same offsets on every machine.
 #pragma once
 
