@@ -223,7 +223,9 @@ TEST(Equalize, ScalesChannelsOfAnInput) {
     EXPECT_GT(factors[0] / factors[1], 7);  // the root of 64, as weights take the other half
     const Annotation annotation =
         annotate(net.module.forward(), neutron_patterns(), {.scaling = net.report.scaled_inputs});
-    EXPECT_FALSE(annotation.ops[net.report.scaled_inputs[0].index].has_value());
+    const uint32_t product = net.report.scaled_inputs[0].index;
+    EXPECT_FALSE(annotation.ops[product].has_value());
+    EXPECT_EQ(annotation.reasons[product].id, "quantizer-scales-input");
   }
 }
 
