@@ -20,12 +20,12 @@ MACHINES = ("imxrt700", "mcxn947", "imx95")
 PERCENT = (50, 25)
 # Bytes of the smallest programs on imxrt700: more are a loss.
 MOST = {
-    "three_resolutions": 167_040,
-    "u_net": 167_680,
+    "three_resolutions": 174_720,
+    "u_net": 176_704,
     "large_tensor": 366_512,
-    "dense_net": 74_592,
-    "inverted_residuals": 99_904,
-    "sequence": 34_512,
+    "dense_net": 75_904,
+    "inverted_residuals": 107_392,
+    "sequence": 35_928,
     "attention": 253_952,
     "gates": 69_696,
 }
