@@ -27,9 +27,8 @@ struct Generator {
   void (*add)(Random&, Case&);
   int rounds;
 };
-inline void PrintTo(const Generator& generator, std::ostream* os) {
-  *os << generator.name;
-}  // NOLINT(readability-identifier-naming)
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's name
+inline void PrintTo(const Generator& generator, std::ostream* os) { *os << generator.name; }
 std::span<const Generator> generators();
 
 // Bytes from the first element of image 0 to behind the last image of a window's tensors.
