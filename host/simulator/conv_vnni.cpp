@@ -241,11 +241,9 @@ DTR_VNNI_INLINE void store_from(const VnniBlock& block, const Packer& pack, int8
     if (kTogether > 1 && positions >= kTogether && stride == kVectors * kVnniLanes &&
         block.channels == stride) {
       _mm512_storeu_si512(to, bytes);
-    } else if constexpr (kTogether == 1) {
+    } else if constexpr (kTogether <= 2) {
       if (positions > 0) store_position<kVectors>(block, bytes, to);
-    } else if constexpr (kTogether == 2) {
-      if (positions > 0) store_position<kVectors>(block, bytes, to);
-      if (positions > 1)
+      if (kTogether == 2 && positions > 1)
         store_position<kVectors>(block, _mm512_castsi256_si512(_mm512_extracti64x4_epi64(bytes, 1)),
                                  to + stride);
     } else {
@@ -293,11 +291,10 @@ DTR_VNNI void convolve_with(const VnniBlock& block) {
     convolve_tile<kRows, kVectors, kSigned, AnyRescaler>(block, pack, position, kRows);
   const uint32_t rest = block.positions - position;
   if (rest == 0) return;
-  if (rest <= kFew) {
-    convolve_tile<kFew, kVectors, kSigned, AnyRescaler>(block, pack, position, rest);
-  } else {
-    convolve_tile<kRows, kVectors, kSigned, AnyRescaler>(block, pack, position, rest);
-  }
+  if constexpr (kFew < kRows)
+    if (rest <= kFew)
+      return convolve_tile<kFew, kVectors, kSigned, AnyRescaler>(block, pack, position, rest);
+  convolve_tile<kRows, kVectors, kSigned, AnyRescaler>(block, pack, position, rest);
 }
 
 template <uint32_t kRows, uint32_t kFew, uint32_t kVectors, bool kSigned>
