@@ -36,13 +36,11 @@ constexpr std::string_view kPool =
     "  %z: f32[1,3,3,5] = aten.max_pool2d(%a) {ceil_mode = false, dilation = [1, 1], kernel_size = "
     "[1, 1], padding = [0, 0], stride = [1, 1]}\n";
 
-class Equalized {
- public:
+struct Equalized : test::ChangedModel {
   explicit Equalized(const std::string& text)
       : Equalized(text, ramp("x", {8, 1, 2, 3, 5}, -1, 1)) {}
   Equalized(const std::string& text, std::vector<NamedTensor> given)
-      : module(parse(text)), arrays(std::move(given)) {
-    before = run();
+      : ChangedModel{parse(text), std::move(given)} {
     const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
     const auto executor = make_reference_executor(module, module.forward());
     const Annotation annotation = annotate(module.forward(), neutron_patterns());
@@ -50,44 +48,6 @@ class Equalized {
     EXPECT_TRUE(done) << (done ? "" : to_text(done.error()));
     report = *done;
   }
-
-  // Outputs of all samples in double.
-  std::vector<double> run() {
-    const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
-    EXPECT_TRUE(samples);
-    const auto executor = make_reference_executor(module, module.forward(), Precision::kDouble);
-    std::vector<double> all;
-    for (size_t i = 0; i < samples->size(); ++i) {
-      const auto outputs = executor->run(samples->inputs(i));
-      EXPECT_TRUE(outputs);
-      const auto values = outputs->front().values<double>();
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    return all;
-  }
-
-  void expect_same_function() {
-    const std::vector<double> after = run();
-    double largest = 0;
-    for (const double value : before) largest = std::max(largest, std::abs(value));
-    for (size_t i = 0; i < before.size(); ++i)
-      ASSERT_NEAR(before[i], after[i], largest * 0x1p-20) << i;
-  }
-
-  std::vector<float> weights(std::string_view result, size_t operand = 1) const {
-    const Graph& graph = module.forward();
-    for (const OpId id : graph.ops())
-      if (graph.value(graph.op(id).results[0]).name == result) {
-        const auto values =
-            module.constants.values<float>(graph.value(graph.op(id).operands[operand]).constant);
-        return {values.begin(), values.end()};
-      }
-    return {};
-  }
-
-  Module module;
-  std::vector<NamedTensor> arrays;
-  std::vector<double> before;
   Equalization report;
 };
 
@@ -95,23 +55,23 @@ class Equalized {
 // inverse: both become alike, to the square root of what the weights' rows still differ by.
 TEST(Equalize, BringsChannelsOfUnlikeRangesTogether) {
   Equalized net(chain(kPool));
-  net.expect_same_function();
+  net.expect_same_function(0x1p-20);
   EXPECT_EQ(net.report.groups, 1U);
   EXPECT_EQ(net.report.channels, 3U);
-  const std::vector<float> rows = net.weights("a");
+  const std::vector<float> rows = net.constant("a");
   const double ranges[] = {std::abs(rows[0]), std::abs(rows[2]), std::abs(rows[4])};
   EXPECT_LT(ranges[1] / ranges[0], 2.5);
   EXPECT_LT(ranges[0] / ranges[2], 2.5);
-  EXPECT_NEAR(net.weights("a", 2)[1] / rows[2], 16.0 / 64, 1e-6);  // the bias as its row
+  EXPECT_NEAR(net.constant("a", 2)[1] / rows[2], 16.0 / 64, 1e-6);  // the bias as its row
 }
 
 // Channels 0 and 2 stay below the bound and grow; channel 1 reaches it and keeps its range.
 TEST(Equalize, GrowsChannelsWithinABoundedActivation) {
   const std::string clamp = "  %z: f32[1,3,3,5] = aten.clamp(%a) {max = 6.0, min = 0.0}\n";
   for (Equalized& net : std::array{Equalized(chain(kPool, "relu6")), Equalized(chain(clamp))}) {
-    net.expect_same_function();
+    net.expect_same_function(0x1p-20);
     EXPECT_EQ(net.report.groups, 1U);
-    const std::vector<float> rows = net.weights("a");
+    const std::vector<float> rows = net.constant("a");
     EXPECT_EQ(rows[2], 64);
     EXPECT_GT(rows[0], 1.5);
     EXPECT_GT(rows[4], 8 * 0.015625);
@@ -121,8 +81,8 @@ TEST(Equalize, GrowsChannelsWithinABoundedActivation) {
 // A channel that a bound of −1 or 1 cuts is not scaled; a bound above zero takes no factors.
 TEST(Equalize, LeavesWhatABoundedActivationWouldChange) {
   Equalized net(chain(kPool, "relu_n1_to_1"));
-  net.expect_same_function();
-  EXPECT_EQ(net.weights("a")[2], 64);
+  net.expect_same_function(0x1p-20);
+  EXPECT_EQ(net.constant("a")[2], 64);
   Equalized above(chain("  %z: f32[1,3,3,5] = aten.clamp(%a) {max = 6.0, min = 0.5}\n"));
   EXPECT_EQ(above.report.groups, 0U);
   EXPECT_EQ(above.run(), above.before);
@@ -146,7 +106,7 @@ TEST(Equalize, SolvesAResidualGroupTogether) {
   Equalized net(
       chain("  %p: f32[1,3,3,5] = aten.leaky_relu(%a) {negative_slope = 0.25}\n"
             "  %z: f32[1,3,3,5] = aten.add.Tensor(%a, %p) {alpha = 1}\n"));
-  net.expect_same_function();
+  net.expect_same_function(0x1p-20);
   EXPECT_EQ(net.report.groups, 1U);
 }
 
@@ -155,7 +115,7 @@ TEST(Equalize, FollowsChannelsThroughJoiningAndCutting) {
   Equalized net(chain(
       "  %j: f32[1,6,3,5] = aten.cat(%a, %a) {dim = 1}\n"
       "  %z: f32[1,3,3,5] = aten.slice.Tensor(%j) {dim = 1, end = 5, start = 2, step = 1}\n"));
-  net.expect_same_function();
+  net.expect_same_function(0x1p-20);
   EXPECT_EQ(net.report.groups, 1U);
 }
 
@@ -171,10 +131,10 @@ TEST(Equalize, GivesPartsOfAConcatenationFactorsOfTheirOwn) {
       "  %y: f32[1,2,3,5] = aten.convolution(%j, %v) {dilation = [1, 1], groups = 1, "
       "output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}\n"
       "  return %y\n}\n");
-  net.expect_same_function();
+  net.expect_same_function(0x1p-20);
   EXPECT_EQ(net.report.groups, 1U);
   EXPECT_EQ(net.report.channels, 2U);
-  const std::vector<float> own = net.weights("x_scaled"), product = net.weights("m");
+  const std::vector<float> own = net.constant("x_scaled"), product = net.constant("m");
   ASSERT_EQ(own.size(), 1U);
   ASSERT_EQ(product.size(), 1U);
   EXPECT_NEAR(product[0] / own[0], 1, 1e-5);
@@ -210,7 +170,7 @@ TEST(Equalize, ScalesChannelsOfAnInput) {
     for (size_t i = 0; i < values.size(); ++i)
       if (i / 15 % 2 == 1) values[i] *= by;
     Equalized net(text, std::move(scaled));
-    net.expect_same_function();
+    net.expect_same_function(0x1p-20);
     if (by == 2.0F) {
       EXPECT_EQ(net.report.groups, 0U);
       EXPECT_TRUE(net.report.scaled_inputs.empty());
@@ -218,7 +178,7 @@ TEST(Equalize, ScalesChannelsOfAnInput) {
     }
     EXPECT_EQ(net.report.groups, 1U);
     ASSERT_EQ(net.report.scaled_inputs.size(), 1U);
-    const std::vector<float> factors = net.weights("x_scaled");
+    const std::vector<float> factors = net.constant("x_scaled");
     ASSERT_EQ(factors.size(), 2U);
     EXPECT_GT(factors[0] / factors[1], 7);  // the root of 64, as weights take the other half
     const Annotation annotation =
@@ -235,7 +195,7 @@ TEST(Equalize, ScalesDepthwiseLayersByThemselves) {
       "1, 2, 3, 4, 5, -6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90>\n"
       "  %z: f32[1,3,3,5] = aten.convolution(%a, %u) {dilation = [1, 1], groups = 3, "
       "output_padding = [0, 0], padding = [1, 1], stride = [1, 1], transposed = false}\n"));
-  net.expect_same_function();
+  net.expect_same_function(0x1p-20);
   EXPECT_EQ(net.report.groups, 2U);
   EXPECT_EQ(net.report.channels, 6U);
 }

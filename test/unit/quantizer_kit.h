@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -66,5 +67,47 @@ inline Result<CalibrationResult> calibrate_reference(const Module& module,
   return calibrate(module, graph, annotation, *make_reference_executor(module, graph), *samples,
                    {.threads = threads});
 }
+
+// A model that a change must leave the same function, with samples of its input %x.
+struct ChangedModel {
+  // Outputs of all samples in double, one behind the other.
+  std::vector<double> run() const {
+    const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
+    EXPECT_TRUE(samples);
+    const auto executor = make_reference_executor(module, module.forward(), Precision::kDouble);
+    std::vector<double> all;
+    for (size_t i = 0; i < samples->size(); ++i) {
+      const auto outputs = executor->run(samples->inputs(i));
+      EXPECT_TRUE(outputs);
+      const auto values = outputs->front().values<double>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  // `tolerance`: of an output, as a share of the largest.
+  void expect_same_function(double tolerance) const {
+    const std::vector<double> after = run();
+    ASSERT_EQ(before.size(), after.size());
+    double largest = 0;
+    for (const double value : before) largest = std::max(largest, std::abs(value));
+    for (size_t i = 0; i < before.size(); ++i)
+      ASSERT_NEAR(before[i], after[i], largest * tolerance) << i;
+  }
+  // The constant that an operand of the op that makes `result` is.
+  std::vector<float> constant(std::string_view result, size_t operand = 1) const {
+    const Graph& graph = module.forward();
+    for (const OpId id : graph.ops())
+      if (graph.value(graph.op(id).results[0]).name == result) {
+        const auto values =
+            module.constants.values<float>(graph.value(graph.op(id).operands[operand]).constant);
+        return {values.begin(), values.end()};
+      }
+    return {};
+  }
+
+  Module module;
+  std::vector<NamedTensor> arrays;
+  std::vector<double> before = run();
+};
 
 }  // namespace dtr::test
