@@ -247,6 +247,11 @@ TEST(NeutronRows, OfANormalization) {
   EXPECT_EQ(last.extent[1], 2u);
   EXPECT_EQ(last.output.offset, 10u);
   EXPECT_EQ(last.parameters.offset, 16u + 2 * 5 * 8);
+  // Element i of row r is byte 4 · i + r: no row has bytes of its own.
+  set(normalize.stride, {20, 1, 20, 4});
+  EXPECT_FALSE(neutron::row_access(normalize, {5, 5}));
+  EXPECT_FALSE(neutron::row_access(normalize, {4, 4}));
+  EXPECT_FALSE(neutron::row_access(normalize, {1, 1}));
 }
 
 // [6, 4] times [4, 3], or times the transposed [3, 4].

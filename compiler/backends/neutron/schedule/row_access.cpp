@@ -163,10 +163,13 @@ std::optional<RowAccess> normalize_access(const npu::Normalize& command, const P
   const uint32_t loop = first_is_outer ? 0 : 1;
   const uint32_t count = command.extent[loop];
   if (count == 1) return std::nullopt;
+  const uint64_t inside = *span_of(command.extent, command.stride, loop);
+  // Rows that are interleaved, as those over the height of an image whose channels come last, have
+  // no bytes of their own: what a part of them wrote lies among what the others still read.
+  if (inside > command.stride[loop]) return std::nullopt;
   const Walk input{command.input, command.stride[loop]};
   const Walk output{command.output, command.stride[loop]};
   const uint32_t steps = steps_for({input, output}, count, pitches);
-  const uint64_t inside = *span_of(command.extent, command.stride, loop);
   RowAccess access{.rows = count / steps, .loop = loop, .loop_steps = steps, .operands = {}};
   access.operands.push_back(operand_of_steps(input, Access::kRead, inside, steps, access.rows));
   access.operands.push_back({.address = command.parameters});
