@@ -63,7 +63,10 @@ struct Trail {
 
 // One kernel call or copy of a partition, for reports: its source operators and its cost.
 struct StepInfo {
-  uint32_t command = 0;  // index in the microcode
+  static constexpr uint32_t kNoCommand = UINT32_MAX;
+  // Index in the microcode. kNoCommand: a row of reports, since the delegate does not tell which of
+  // its commands it is.
+  uint32_t command = 0;
   std::string kernel;    // "Conv2d", "Depthwise", "Pool", … "Copy"
   Origin origin;
   int64_t macs = 0;

@@ -50,6 +50,7 @@ void fill_operators(const Compilation& compilation, CompileReport& report) {
     }
     ++report.partitions;
     for (const StepInfo& step : emitted.partitions[i]->step_info) {
+      report.knows_kernels |= step.command != StepInfo::kNoCommand;
       OperatorRow row = row_for(module, step.origin);
       row.backend = backend;
       row.kernel = step.kernel;
@@ -248,9 +249,13 @@ std::string cost_text(const CompileReport& report) {
   const std::string partitions =
       fmt::format("{} partition{}", report.partitions, report.partitions == 1 ? "" : "s");
   if (!report.converter.empty() && report.partitions > 0)
-    text += terminal_format(
-        "NPU     {} made by `{}`: what they cost is known where NXP's driver runs them\n",
-        partitions, report.converter);
+    text +=
+        terminal_format(
+            "NPU     {} made by `{}`: what they cost is known where NXP's driver runs them\n",
+            partitions, report.converter) +
+        (report.knows_kernels ? ""
+                              : "        its log does not tell which operators a kernel computes: "
+                                "events of kernels have none\n");
   else if (report.partitions > 0 && !report.checked)
     text += fmt::format(
         "NPU     {}: calls and cycles are counted by the check, which was left out\n", partitions);

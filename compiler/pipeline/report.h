@@ -106,6 +106,7 @@ struct CompileReport {
   uint64_t flash_bytes = 0;              // constants and payloads, also if they are read from SRAM
   uint64_t external_bytes = 0;           // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;            // the .pte file
+  bool knows_kernels = false;            // of the NPU: which operators each computes
   OutputCheck check;
   std::optional<AccuracySummary> accuracy;  // of --accuracy auto
   bool checked = false;  // the program ran: calls and cycles of the NPU are known

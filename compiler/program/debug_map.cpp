@@ -86,6 +86,7 @@ class DebugMapBuilder {
     std::vector<Offset<pte::DebugStep>> steps;
     if (partition != nullptr) {
       for (const StepInfo& step : partition->step_info) {
+        if (step.command == StepInfo::kNoCommand) continue;
         const auto kernel = shared(step.kernel);
         const auto limit = shared(step.limit);
         const auto rearranges = shared(step.rearranges);

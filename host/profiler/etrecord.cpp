@@ -40,13 +40,14 @@ Json handles_of(const Origin& origin) {
 }
 
 // Every command has an entry, in order: upstream takes for one that has none the last whose digits
-// are in it.
+// are in it. So has the event behind the last command, in which NXP's driver writes the profile.
 Json delegate_json(const OperatorMap& map, int32_t instruction, int32_t commands) {
   Json handles = Json::object();
   for (int32_t command = 0; command < commands; ++command) {
     const MappedStep* step = map.served(instruction, command);
     handles[std::to_string(command)] = step == nullptr ? Json::array() : handles_of(step->origin);
   }
+  handles[std::to_string(commands)] = Json::array();
   return handles;
 }
 

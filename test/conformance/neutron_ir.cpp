@@ -52,7 +52,7 @@ Result<std::vector<NamedTensor>> run(const Module& module, const Graph& graph,
 }
 
 Result<NeutronIrCase> make_case(const Module& module, const Graph& graph, uint64_t seed) {
-  NeutronIrCase made{.model = write_neutron_ir(module, graph)};
+  NeutronIrCase made{.model = write_neutron_ir(module, graph).model};
   std::vector<Tensor> inputs;
   std::vector<Type> output_types;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {

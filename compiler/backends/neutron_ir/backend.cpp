@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <set>
+
 #include "compiler/backends/neutron_ir/converter.h"
 #include "compiler/backends/neutron_ir/emitter.h"
 
@@ -7,22 +9,25 @@ namespace dtr {
 namespace neutron_ir {
 namespace {
 
-// One step: what happens within is the driver's business, scratch included.
+// One step: what happens within is the driver's business, scratch included. A kernel is a command,
+// if the converter's log tells them; else each op has a row in reports, and no command.
 class Converted final : public LoweredPartition {
  public:
-  Converted(const Graph& graph, std::vector<std::byte> payload) : payload_(std::move(payload)) {
+  Converted(const Graph& graph, const std::vector<OpId>& ops, Conversion conversion)
+      : payload_(std::move(conversion.payload)) {
     steps = 1;
     plans_scratch = false;
     for (const ValueId input : graph.inputs())
       inputs.push_back({.bytes = static_cast<uint32_t>(graph.type(input).bytes())});
     for (const ValueId output : graph.outputs())
       outputs.push_back({.bytes = static_cast<uint32_t>(graph.type(output).bytes())});
-    for (const OpId op : graph.ops()) {
-      const BoundOpView view(graph, op);
-      step_info.push_back({.kernel = "NeutronGraph",
-                           .origin = graph.op(op).origin,
-                           .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view)});
-    }
+    if (conversion.kernels) add_kernels(graph, ops, *conversion.kernels);
+    for (const OpId op : graph.ops())
+      if (!listed_.contains(op))
+        step_info.push_back({.command = StepInfo::kNoCommand,
+                             .kernel = "NeutronGraph",
+                             .origin = graph.op(op).origin,
+                             .macs = macs_of(graph, op)});
   }
 
   Result<std::vector<std::byte>> encode(std::span<const uint32_t>, uint32_t) const override {
@@ -30,7 +35,29 @@ class Converted final : public LoweredPartition {
   }
 
  private:
+  static int64_t macs_of(const Graph& graph, OpId op) {
+    const BoundOpView view(graph, op);
+    return view->def->macs == nullptr ? 0 : view->def->macs(*view);
+  }
+
+  void add_kernels(const Graph& graph, const std::vector<OpId>& ops,
+                   const std::vector<LoggedKernel>& kernels) {
+    uint32_t command = 0;
+    for (const LoggedKernel& kernel : kernels) {
+      StepInfo step{.command = command++, .kernel = kernel.name, .origin = {}};
+      std::set<OpId> computed;
+      for (const size_t index : kernel.operators) computed.insert(ops[index]);
+      for (const OpId op : computed) {
+        step.origin =
+            op == *computed.begin() ? graph.op(op).origin : merge(step.origin, graph.op(op).origin);
+        if (listed_.insert(op).second) step.macs += macs_of(graph, op);
+      }
+      step_info.push_back(std::move(step));
+    }
+  }
+
   std::vector<std::byte> payload_;
+  std::set<OpId> listed_;  // that a kernel computes
 };
 
 class NeutronIrBackend final : public DelegateBackend {
@@ -76,9 +103,9 @@ class NeutronIrBackend final : public DelegateBackend {
   bool has_own_schedule() const override { return machine_->has_own_schedule(); }
 
   Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const override {
-    DTR_ASSIGN(std::vector<std::byte> payload,
-               convert(graph, write_neutron_ir(module, graph), target_, options_));
-    return std::make_unique<Converted>(graph, std::move(payload));
+    const NeutronIr ir = write_neutron_ir(module, graph);
+    DTR_ASSIGN(Conversion conversion, convert(graph, ir.model, target_, options_));
+    return std::make_unique<Converted>(graph, ir.ops, std::move(conversion));
   }
 
  private:
@@ -105,7 +132,7 @@ std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<Delegat
                                                         std::move(options));
 }
 
-std::vector<std::byte> write_neutron_ir(const Module& module, const Graph& graph) {
+NeutronIr write_neutron_ir(const Module& module, const Graph& graph) {
   return neutron_ir::Emitter(module, graph).run();
 }
 

@@ -69,8 +69,7 @@ Result<std::vector<NeutronOperand>> operands(const Graph& graph, std::span<const
 
 }  // namespace
 
-Result<std::vector<std::byte>> payload_of(const Graph& graph,
-                                          std::span<const std::byte> converted) {
+Result<Conversion> payload_of(const Graph& graph, std::span<const std::byte> converted) {
   Result<tflite::ModelFile> file = tflite::ModelFile::open(converted, "converted.tflite");
   if (!file) return bad("cannot be read: " + file.error().reason);
   if (file->operators.size() != 1) {
@@ -110,11 +109,11 @@ Result<std::vector<std::byte>> payload_of(const Graph& graph,
   std::vector<std::byte> packed = pack(payload);
   if (const Result<NeutronPayload> read = parse_neutron_payload(packed); !read)
     return bad("makes no payload: " + read.error().reason);
-  return packed;
+  return Conversion{.payload = std::move(packed), .kernels = {}};
 }
 
-Result<std::vector<std::byte>> convert(const Graph& graph, std::span<const std::byte> model,
-                                       const std::string& target, const ConverterOptions& options) {
+Result<Conversion> convert(const Graph& graph, std::span<const std::byte> model,
+                           const std::string& target, const ConverterOptions& options) {
   if (std::max(graph.inputs().size(), graph.outputs().size()) > kMostOperands)
     return fail(
         DiagnosticId::kConverterFailed,
@@ -164,7 +163,10 @@ Result<std::vector<std::byte>> convert(const Graph& graph, std::span<const std::
         done->output);
   const Result<FileContents> converted = FileContents::read(after);
   if (!converted) return failed(options.command, "wrote nothing", done->output);
-  return payload_of(graph, converted->bytes());
+  DTR_ASSIGN(Conversion made, payload_of(graph, converted->bytes()));
+  DTR_ASSIGN(const tflite::ModelFile file, tflite::ModelFile::open(model, before));
+  made.kernels = read_converter_log(done->output, file);
+  return made;
 }
 
 }  // namespace dtr::neutron_ir

@@ -61,7 +61,7 @@ Shape in_order(const Shape& shape, const Order& order) {
 Emitter::Emitter(const Module& module, const Graph& graph)
     : module_(module), graph_(graph), tensors_(graph.value_slots()) {}
 
-std::vector<std::byte> Emitter::run() {
+NeutronIr Emitter::run() {
   std::vector<TensorIndex> inputs, outputs;
   for (const ValueId input : graph_.inputs()) {
     const Type& type = graph_.type(input);
@@ -73,11 +73,12 @@ std::vector<std::byte> Emitter::run() {
   }
   for (const OpId op : graph_.ops()) convert(op);
   for (const ValueId output : graph_.outputs()) outputs.push_back(tensors_[output.index].index);
-  return model_.finish(inputs, outputs, kDescription);
+  return {.model = model_.finish(inputs, outputs, kDescription), .ops = std::move(ops_)};
 }
 
 void Emitter::convert(OpId id) {
   const BoundOpView view(graph_, id);
+  id_ = id;
   op_ = &graph_.op(id);
   view_ = &*view;
   computed_ = kAbsent;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/backends/neutron_ir/model_builder.h"
+#include "compiler/backends/neutron_ir/neutron_ir.h"
 #include "compiler/ir/graph.h"
 #include "compiler/partitioner/backend.h"
 
@@ -32,7 +33,7 @@ class Emitter {
  public:
   Emitter(const Module& module, const Graph& graph);
   // The file of the whole graph, all of whose ops have a form.
-  std::vector<std::byte> run();
+  NeutronIr run();
 
   // ---- for conversions: the op being converted
   const OpView& view() const { return *view_; }
@@ -74,6 +75,7 @@ class Emitter {
 
   void add(fb::BuiltinOperator code, int version, const std::vector<TensorIndex>& inputs,
            TensorIndex output, Options options = {}) {
+    ops_.push_back(id_);
     model_.add_operator(code, version, inputs, {output}, options);
   }
   template <class Table>
@@ -93,6 +95,8 @@ class Emitter {
   ModelBuilder model_;
   std::vector<Tensor> tensors_;  // by value slot
   std::map<std::pair<uint32_t, Order>, TensorIndex> brought_;
+  std::vector<OpId> ops_;  // by operator of the model
+  OpId id_;
   const Op* op_ = nullptr;
   const OpView* view_ = nullptr;
   // the tensor that the conversion writes, and its dimension order

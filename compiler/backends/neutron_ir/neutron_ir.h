@@ -31,6 +31,10 @@ std::unique_ptr<DelegateBackend> make_neutron_ir_backend(std::unique_ptr<Delegat
 
 // The TensorFlow Lite model of a partition, all of whose ops that backend runs. Shapes of tensors
 // are in their physical order.
-std::vector<std::byte> write_neutron_ir(const Module& module, const Graph& graph);
+struct NeutronIr {
+  std::vector<std::byte> model;
+  std::vector<OpId> ops;  // by operator of the model: the op that it is a part of
+};
+NeutronIr write_neutron_ir(const Module& module, const Graph& graph);
 
 }  // namespace dtr
