@@ -39,7 +39,8 @@ const CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
       ->capture_default_str();
   verb->add_option(
           "--step", o.step,
-          "Quantization step of float outputs; default: the one of a program's last dequantize")
+          "Quantization step of float outputs; default: the one of a program's last dequantize, or "
+          "of its int8 outputs")
       ->check(number(std::numeric_limits<double>::min(), std::numeric_limits<double>::max(),
                      "POSITIVE"));
   verb->add_option("--rtol", o.rtol, "Bound: |a - b| <= atol + rtol * |a| for every element")

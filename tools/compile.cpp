@@ -265,7 +265,7 @@ std::string misuse_of_compile(const CLI::App& verb) {
     if (!is_method_name(names[i]))
       return terminal_format(
           "'{}' names no method: give NAME=MODEL, and as NAME a word of letters, digits and _, at "
-          "most 64 long",
+          "most 64 long, and none as input0_scale",
           models[i]);
     if (std::ranges::count(names, names[i]) > 1) return "two methods are called " + names[i];
   }

@@ -17,7 +17,8 @@ struct ConvertVerbOptions {
 const CLI::App* add_convert(CLI::App& app, ConvertVerbOptions& o) {
   CLI::App* verb = app.add_subcommand(
       "convert", "Convert Neutron IR to NeutronGraph operators, as NXP's converter does");
-  verb->add_option("IN,--input", o.input, "Neutron IR, or another int8 model (.tflite)")->required();
+  verb->add_option("IN,--input", o.input, "Neutron IR, or another int8 model (.tflite)")
+      ->required();
   verb->add_option("OUT,--output", o.output, "Converted model to write (.tflite)")->required();
   add_target(verb, o.convert.target, "Machine to convert for, see `deuteron targets`");
   verb->add_flag("--fetch-constants-to-sram", o.convert.fetch_constants_to_sram,

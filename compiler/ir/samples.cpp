@@ -8,6 +8,8 @@
 #include <numbers>
 #include <random>
 
+#include "compiler/ir/quantized_values.h"
+
 namespace dtr {
 namespace {
 
@@ -107,7 +109,8 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
                   fmt::format("the array is {}, the input `{}` is {}", to_string(tensor.shape()),
                               input.name, to_string(type.shape)),
                   fix_shape(tensor.shape(), type.shape), place);
-    if (tensor.dtype() != type.dtype)
+    const bool as_codes = tensor.dtype() == DType::kFloat32 && has_real_values(type);
+    if (tensor.dtype() != type.dtype && !as_codes)
       return fail(DiagnosticId::kDataDtype,
                   fmt::format("the array is {}, the input `{}` is {}", name(tensor.dtype()),
                               input.name, name(type.dtype)),
@@ -121,8 +124,10 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
                               samples.inputs_[0].name, samples.count_),
                   "save the same number of samples for every input", place);
     samples.count_ = static_cast<size_t>(count);
+    if (as_codes) samples.owned_.push_back(quantized(tensor.view(), type));
+    const Tensor& bound = as_codes ? samples.owned_.back() : tensor;
     samples.inputs_.push_back(
-        {.name = array->name, .first = {tensor.dtype(), type.shape, tensor.view().data}});
+        {.name = array->name, .first = {type.dtype, type.shape, bound.view().data}});
   }
   if (samples.inputs_.empty()) samples.count_ = 1;
   return samples;

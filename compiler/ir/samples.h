@@ -20,7 +20,8 @@ class Samples {
   // else `input_k`, else (k = 0) `input`, else the only array of a .npy file. An array with one
   // axis more than the input is a set of samples; so is [n, …] for an input [1, …], for which an
   // array […] is one sample. All inputs must have the same number of samples. Other arrays are
-  // ignored. `file` names the data in messages.
+  // ignored. float32 values for an input that has_real_values are quantized. `file` names the data
+  // in messages.
   // Errors: kDataMissingArray, kDataShape, kDataDtype, kDataCount, kDataEmpty.
   static Result<Samples> bind(const Graph& graph, std::span<const NamedTensor> arrays,
                               const std::string& file);
@@ -47,7 +48,7 @@ class Samples {
 
   size_t size() const { return count_; }
   // The inputs of sample `index` in the graph's order. They refer to the arrays given to bind
-  // (after random and read: to this object).
+  // (after random and read, and those that were quantized: to this object).
   std::vector<TensorView> inputs(size_t index) const;
   // The samples of these indices, in this order. They refer to the arrays that this object refers
   // to or owns: it must outlive them.
@@ -64,7 +65,7 @@ class Samples {
   size_t count_ = 0;
   std::vector<Input> inputs_;
   std::vector<size_t> chosen_;  // index in the arrays of each sample; empty: all, in order
-  std::vector<Tensor> owned_;   // of random and read
+  std::vector<Tensor> owned_;   // of random and read, and what was quantized
 };
 
 }  // namespace dtr

@@ -67,7 +67,7 @@ struct StepInfo {
   // Index in the microcode. kNoCommand: a row of reports, since the delegate does not tell which of
   // its commands it is.
   uint32_t command = 0;
-  std::string kernel;    // "Conv2d", "Depthwise", "Pool", … "Copy"
+  std::string kernel;  // "Conv2d", "Depthwise", "Pool", … "Copy"
   Origin origin;
   int64_t macs = 0;
   uint64_t cycles = 0;          // busy cycles of the NPU

@@ -436,6 +436,7 @@ class Compiler {
   Result<SerializedPte> serialize(const MemoryMap& memory) const {
     return serialize_program(c_.emitted.plan, {.debug_map = settings_.debug_map,
                                                .external_constants = settings_.external_constants,
+                                               .io_constants = settings_.io_constants,
                                                .memory = &memory});
   }
   ConstantMemory constants() const { return constants_of(*settings_.target, c_.recipe_spec); }

@@ -82,8 +82,8 @@ struct CompileSettings {
                            force_on = {};  // nodes and operators, see compiler/recipes/selection.h
   bool weigh_costs = true;                 // PlacementOptions
   bool debug_map = true;
-  bool external_constants = false;  // WriteOptions
-  unsigned threads = 0;             // of calibration; 0: one for each processor
+  bool external_constants = false, io_constants = true;  // WriteOptions
+  unsigned threads = 0;     // of calibration; 0: one for each processor
   PassOptions passes = {};  // remarks are stored in the Compilation unless `passes.remarks` is set
   ProgressFunction progress = {};  // of calibration
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/quantized_values.h"
 #include "compiler/pipeline/compilation.h"
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/support/encode.h"
@@ -64,6 +65,17 @@ void fill_operators(const Compilation& compilation, CompileReport& report) {
       report.operators.push_back(std::move(row));
     }
   }
+}
+
+std::vector<CodesRow> codes_rows(const MethodPlan& plan) {
+  std::vector<CodesRow> rows;
+  for (const bool is_output : {false, true}) {
+    const std::vector<TensorRef>& tensors = is_output ? plan.outputs : plan.inputs;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (const PlanTensor& tensor = plan.tensor(tensors[i]); has_real_values(tensor.type))
+        rows.push_back({is_output, i, tensor.name, *tensor.type.quantization});
+  }
+  return rows;
 }
 
 void fill_check(const CheckFigures& check, CompileReport& report) {
@@ -152,7 +164,8 @@ CompileReport compile_report(const Compilation& compilation,
       .optimize = options.optimize.value_or(Optimize::kSpeed),
       .flash_bytes = static_cast<uint64_t>(sizes.constants + sizes.external + sizes.payloads),
       .external_bytes = static_cast<uint64_t>(sizes.external),
-      .program_bytes = compilation.pte().size()};
+      .program_bytes = compilation.pte().size(),
+      .codes = codes_rows(compilation.emitted.plan)};
   fill_operators(compilation, report);
   if (check) fill_check(*check, report);
   return report;
@@ -212,6 +225,15 @@ std::string to_json(const CompileReport& report) {
       "  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": "
       "{},\n",
       name(report.constants), report.flash_bytes, report.external_bytes, report.program_bytes);
+  text += "  \"int8\": [";
+  for (const CodesRow& row : report.codes)
+    text += fmt::format(
+        "{}{{\"what\": \"{}\", \"index\": {}, \"name\": {}, \"scale\": {:.9g}, "
+        "\"zero_point\": {}, \"quant_min\": {}, \"quant_max\": {}}}",
+        &row == report.codes.data() ? "" : ", ", row.is_output ? "output" : "input", row.index,
+        json_quote(row.name), row.quantization.scale(), row.quantization.zero_point(),
+        row.quantization.qmin, row.quantization.qmax);
+  text += "],\n";
   if (report.checked) {
     const OutputCheck& check = report.check;
     text += fmt::format(
@@ -323,6 +345,9 @@ std::string to_text(const CompileReport& report) {
   text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all{}\n",
                       with_thousands(report.flash_bytes), with_thousands(report.program_bytes),
                       in_sram ? ", copied to SRAM at start" : "");
+  for (const CodesRow& row : report.codes)
+    text += terminal_format("{:<8}{} `{}`: int8, {}\n", row.is_output ? "output" : "input",
+                            row.index, row.name, codes_text(row.quantization));
   if (report.external_bytes > 0)
     text += fmt::format("tensors {} bytes of the constants are in the tensor file\n",
                         with_thousands(report.external_bytes));

@@ -84,6 +84,14 @@ inline constexpr double kLowAccuracyDecibels = 20;
 // "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples …", a line.
 std::string to_text(const OutputCheck& check);
 
+// An input or output of the program that is quantized.
+struct CodesRow {
+  bool is_output = false;
+  size_t index = 0;
+  std::string name;
+  Quantization quantization;
+};
+
 struct CompileReport {
   std::string model;
   const TargetDescription* target = nullptr;
@@ -107,6 +115,7 @@ struct CompileReport {
   uint64_t external_bytes = 0;           // of them, constants in a tensor file of their own
   uint64_t program_bytes = 0;            // the .pte file
   bool knows_kernels = false;            // of the NPU: which operators each computes
+  std::vector<CodesRow> codes;           // what the program takes and gives in int8
   OutputCheck check;
   std::optional<AccuracySummary> accuracy;  // of --accuracy auto
   bool checked = false;  // the program ran: calls and cycles of the NPU are known

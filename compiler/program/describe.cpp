@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/ir/quantized_values.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/encode.h"
 #include "device/pte/debug_map_generated.h"
@@ -59,8 +60,9 @@ class Describer {
     head();
     const pte::Program& program = pte_file_.file().program();
     for (uint32_t i = 0; i < pte_file_.method_count(); ++i) {
+      if (pte_file_.is_io_constant(i)) continue;
       use(pte_file_.debug_map(i));
-      method(pte_file_.plan(i));
+      method(i);
     }
     segments(program);
     for (uint32_t i = 0; i < pte_file_.method_count(); ++i)
@@ -113,10 +115,11 @@ class Describer {
     }
   }
 
-  void method(const pte::ExecutionPlan& plan) {
+  void method(uint32_t index) {
+    const pte::ExecutionPlan& plan = pte_file_.plan(index);
     line("method {}", GetStringView(plan.name()));
-    values(plan, "input", plan.inputs());
-    values(plan, "output", plan.outputs());
+    values(index, false);
+    values(index, true);
     states(plan);
     for (uint32_t i = 1; i < count(plan.non_const_buffer_sizes()); ++i)
       line("  memory {}: {} bytes", i, plan.non_const_buffer_sizes()->Get(i));
@@ -138,13 +141,15 @@ class Describer {
     }
   }
 
-  void values(const pte::ExecutionPlan& plan, std::string_view what,
-              const flatbuffers::Vector<int32_t>* indices) {
+  void values(uint32_t method, bool outputs) {
+    const pte::ExecutionPlan& plan = pte_file_.plan(method);
+    const auto* indices = outputs ? plan.outputs() : plan.inputs();
     for (uint32_t i = 0; i < count(indices); ++i) {
       const auto index = static_cast<uint32_t>(indices->Get(i));
       const pte::Tensor* tensor = plan.values()->Get(index)->val_as_Tensor();
-      line("  {} {}: {} {}", what, i, value(plan, index),
-           tensor == nullptr ? "" : type_text(*tensor));
+      const std::optional<Quantization> q = pte_file_.io_quantization(method, outputs, i);
+      line("  {} {}: {} {}{}", outputs ? "output" : "input", i, value(plan, index),
+           tensor == nullptr ? "" : type_text(*tensor), q ? ", " + codes_text(*q) : "");
     }
   }
 

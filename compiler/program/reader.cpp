@@ -12,6 +12,7 @@
 #include "device/npu/driver.h"
 #include "device/numerics/crc32.h"
 #include "device/pte/debug_map_generated.h"
+#include "device/pte/io_quantization.h"
 #include "device/pte/plan_access.h"
 #include "device/pte/program_generated.h"
 #include "device/pte/scalar_type.h"
@@ -25,6 +26,7 @@ struct Row {
   std::string_view fix;
 };
 
+constexpr std::string_view kDefaultMethod = "forward";
 constexpr std::string_view kCompileAgain = "compile the model again";
 constexpr std::string_view kMatchInput =
     "give the tensor that `deuteron inspect` shows for this input";
@@ -287,9 +289,14 @@ Result<PteFile> PteFile::check(PteFile pte_file, std::span<const std::byte> byte
 }
 
 Result<void> PteFile::read_debug_maps() {
-  const uint32_t methods = count(file_.program().execution_plan());
-  for (uint32_t i = 0; i < methods; ++i) {
-    debug_maps_.push_back(nullptr);
+  debug_maps_.assign(count(file_.program().execution_plan()), nullptr);
+  for (uint32_t i = 0; i < method_count(); ++i)
+    methods_by_name_.emplace_back(GetStringView(plan(i).name()), i);
+  std::ranges::sort(methods_by_name_);
+  size_t methods = 0;
+  for (uint32_t i = 0; i < method_count(); ++i) methods += is_io_constant(i) ? 0 : 1;
+  for (uint32_t i = 0; i < method_count(); ++i) {
+    if (is_io_constant(i)) continue;
     const auto stored = file_.named_data(debug_map_key(GetStringView(plan(i).name()), methods));
     if (stored.empty()) continue;
     const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
@@ -299,9 +306,38 @@ Result<void> PteFile::read_debug_maps() {
       return fail(DiagnosticId::kPteDebugMap, "the debug map does not fit its program",
                   std::string(kCompileAgain), {.file = path_});
     }
-    debug_maps_.back() = pte::GetDebugMap(data);
+    debug_maps_[i] = pte::GetDebugMap(data);
   }
   return {};
+}
+
+std::optional<uint32_t> PteFile::find_method(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(methods_by_name_, std::pair(name, uint32_t{0}));
+  if (found == methods_by_name_.end() || found->first != name) return std::nullopt;
+  return found->second;
+}
+
+bool PteFile::is_io_constant(uint32_t method) const {
+  if (count(plan(method).chains()->Get(0)->instructions()) > 0) return false;
+  const std::string_view of = pte::io_method_of(GetStringView(plan(method).name()));
+  return !of.empty() && find_method(of);
+}
+
+std::optional<Quantization> PteFile::io_quantization(uint32_t method, bool output,
+                                                     uint32_t index) const {
+  const std::string_view of = GetStringView(plan(method).name());
+  pte::IoMethods methods;
+  for (const std::string_view key :
+       {pte::kIoScale, pte::kIoZeroPoint, pte::kIoMinimum, pte::kIoMaximum}) {
+    const std::string name = fmt::format("{}{}_{}", output ? "output" : "input", index, key);
+    std::optional<uint32_t> found = find_method(fmt::format("{}_{}", of, name));
+    if (!found && of == kDefaultMethod) found = find_method(name);
+    if (found) *methods.of(key) = &plan(*found);
+  }
+  pte::IoQuantization read;
+  if (!pte::io_quantization(methods, &read)) return std::nullopt;
+  return Quantization::per_tensor(static_cast<float>(read.scale), read.zero_point, read.minimum,
+                                  read.maximum);
 }
 
 const pte::ExecutionPlan& PteFile::plan(uint32_t method) const {
@@ -312,22 +348,23 @@ const pte::ExecutionPlan& PteFile::plan(uint32_t method) const {
 std::string_view PteFile::method() const { return GetStringView(plan().name()); }
 
 Result<void> PteFile::select(std::string_view method) {
-  constexpr std::string_view kDefault = "forward";
   constexpr uint32_t kMostListed = 20;
   if (method_count() == 0)
     return fail(DiagnosticId::kPteMissingMethod, "the program has no method", {}, {.file = path_});
   std::vector<uint32_t> computing;
   std::string names;
+  uint32_t methods = 0;
   for (uint32_t i = 0; i < method_count(); ++i) {
     const std::string_view name = GetStringView(plan(i).name());
-    if (name == (method.empty() ? kDefault : method)) {
+    if (name == (method.empty() ? kDefaultMethod : method)) {
       selected_ = i;
       return {};
     }
     if (count(plan(i).chains()->Get(0)->instructions()) > 0) computing.push_back(i);
-    if (i < kMostListed) names += fmt::format("{}{}", i == 0 ? "" : ", ", as_terminal(name));
+    if (is_io_constant(i)) continue;
+    if (++methods <= kMostListed) names += (methods == 1 ? "" : ", ") + as_terminal(name);
   }
-  if (method_count() > kMostListed) names += fmt::format(", … ({} in all)", method_count());
+  if (methods > kMostListed) names += fmt::format(", … ({} in all)", methods);
   if (method.empty() && method_count() == 1) computing.assign(1, 0);
   if (method.empty() && computing.size() == 1) {
     selected_ = computing.front();
@@ -340,8 +377,8 @@ Result<void> PteFile::select(std::string_view method) {
                 {.file = path_});
   return fail(
       DiagnosticId::kPteMissingMethod,
-      fmt::format("the program has {} methods and none is called {}", method_count(), kDefault),
-      fix, {.file = path_});
+      fmt::format("the program has {} methods and none is called {}", methods, kDefaultMethod), fix,
+      {.file = path_});
 }
 
 Result<PtdFile> PtdFile::open(const std::string& path) {

@@ -5,8 +5,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "compiler/ir/type.h"
 #include "compiler/support/file_contents.h"
 #include "compiler/support/result.h"
 #include "device/pte/tensor_file.h"
@@ -18,7 +21,8 @@ namespace pte {
 struct DebugMap;  // device/pte/debug_map.fbs
 }
 
-// The key of a method's debug map in the named data.
+// The key of a method's debug map in the named data; `methods`: that the program has, without
+// those that are constants of inputs and outputs.
 std::string debug_map_key(std::string_view method, size_t methods);
 
 // Converts an error of the loader or the runtime to a diagnostic; `file` names the program in it.
@@ -62,6 +66,14 @@ class PteFile {
   // `get_max_seq_len`). Error: kPteMissingMethod, with the names of those that there are.
   Result<void> select(std::string_view method);
   uint32_t method_count() const { return static_cast<uint32_t>(debug_maps_.size()); }
+  // Whether a method is a constant that tells the quantization of another one's inputs or outputs
+  // (device/pte/io_quantization.h).
+  bool is_io_constant(uint32_t method) const;
+  // The quantization of an input or output of a method, if the program tells it.
+  std::optional<Quantization> io_quantization(uint32_t method, bool output, uint32_t index) const;
+  uint32_t selected() const { return selected_; }
+  // The first method of that name.
+  std::optional<uint32_t> find_method(std::string_view name) const;
   // Of the chosen method; until `select`, of the first. There must be one.
   const pte::ExecutionPlan& plan() const { return plan(selected_); }
   std::string_view method() const;
@@ -83,6 +95,7 @@ class PteFile {
   AlignedBytes copied_;
   pte::VerifiedFile file_;
   std::vector<const pte::DebugMap*> debug_maps_;  // of each method, null: it has none
+  std::vector<std::pair<std::string_view, uint32_t>> methods_by_name_;  // sorted
   uint32_t selected_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "compiler/ir/reorder.h"
 #include "compiler/program/debug_map.h"
 #include "compiler/program/file_bytes.h"
+#include "compiler/program/io_constants.h"
 #include "compiler/program/reader.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/program/tensor_file_writer.h"
@@ -437,6 +438,7 @@ class ProgramWriter : WrittenMethod {
   // The FlatBuffer without the extended header.
   std::span<const std::byte> finish_structure() {
     finish_method();
+    if (options_.io_constants) add_io_constants(builder_, methods_, plans_);
     const auto plans = builder_.CreateVector(plans_);
 
     std::vector<Offset<pte::DataSegment>> segments;

@@ -18,6 +18,9 @@ struct WriteOptions {
   bool debug_map = true;
   bool external_constants =
       false;  // writes constants to a tensor file, except those in payloads of delegates
+  // Methods that tell the quantization of inputs and outputs (device/pte/io_quantization.h), some
+  // 550 bytes for each that is quantized.
+  bool io_constants = true;
   const MemoryMap* memory = nullptr;  // for the debug map
 };
 

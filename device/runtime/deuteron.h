@@ -157,6 +157,18 @@ uint32_t dtr_output_count(const dtr_model* model);
 dtr_status dtr_input(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
 dtr_status dtr_output(const dtr_model* model, uint32_t index, dtr_tensor* tensor);
 
+/* What the codes of a quantized input or output mean: value = scale * (code - zero_point), for
+ * codes from minimum to maximum. To quantize, round value / scale to the nearest code, halves to
+ * even. */
+typedef struct dtr_quantization {
+  float scale;
+  int32_t zero_point, minimum, maximum;
+} dtr_quantization;
+/* 1 if the program tells it (`deuteron compile --io int8`), else 0: the tensor has values, or there
+ * is none. Of a loaded model; functions that are not called are not linked. */
+int dtr_input_quantization(const dtr_model* model, uint32_t index, dtr_quantization* quantization);
+int dtr_output_quantization(const dtr_model* model, uint32_t index, dtr_quantization* quantization);
+
 /* Before every run, since a run reuses the memory of its inputs. dtype, sizes, dimension order
  * and bytes must be those of the program. The data may overlap with the input's place in part.
  * DTR_NULL: data, sizes or dimension order are null, but have entries. */

@@ -8,6 +8,7 @@
 #include "compiler/executors/executor.h"
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/executors/stream.h"
+#include "compiler/ir/quantized_values.h"
 #include "compiler/ops/ops.h"
 #include "host/accuracy/check_operators.h"
 #include "host/accuracy/compare.h"

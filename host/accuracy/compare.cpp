@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/numerics/requantize.h"
-
 namespace dtr {
 
 void Sqnr::add(const TensorView& expected, const TensorView& actual) {
@@ -145,18 +143,6 @@ Tensor real_values(const TensorView& tensor, const Type& type) {
   for (size_t i = 0; i < to.size(); ++i)
     to[i] = static_cast<float>(element(tensor, i) - zero_point) * scale;
   return real;
-}
-
-Tensor quantized(const TensorView& real, const Type& type) {
-  const Quantization& to = *type.quantization;
-  Tensor integers(type.dtype, real.shape);
-  const auto from = real.values<float>();
-  const auto out = integers.values<int8_t>();
-  const float inverse = 1.0F / to.scale();
-  for (size_t i = 0; i < out.size(); ++i)
-    out[i] = static_cast<int8_t>(numerics::nearest_code(static_cast<double>(from[i] * inverse), 1,
-                                                        to.zero_point(), {to.qmin, to.qmax}));
-  return integers;
 }
 
 }  // namespace dtr

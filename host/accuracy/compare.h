@@ -108,7 +108,5 @@ class Comparison {
 // The real values of a tensor: dequantized integers if it is quantized per tensor, else its
 // elements as float32.
 Tensor real_values(const TensorView& tensor, const Type& type);
-// Quantizes floats as the program's own quantize does.
-Tensor quantized(const TensorView& real, const Type& type);
 
 }  // namespace dtr

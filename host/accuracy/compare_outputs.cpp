@@ -79,6 +79,20 @@ std::optional<Output> in_batches(const Output& stored, const Output& computed) {
   return grouped;
 }
 
+// Codes as values, where their meaning is known and the other side has values, or codes that mean
+// something else.
+std::optional<Output> in_values(const Output& codes, const Output& other) {
+  const bool other_unit =
+      is_float(other.samples.front().dtype()) || (other.codes && other.codes != codes.codes);
+  if (!codes.codes || !other_unit) return std::nullopt;
+  Output values{.name = codes.name, .step = double{codes.codes->scale()}, .samples = {}};
+  for (const Tensor& sample : codes.samples)
+    values.samples.push_back(real_values(
+        sample.view(),
+        {.dtype = sample.dtype(), .shape = sample.shape(), .quantization = codes.codes}));
+  return values;
+}
+
 Result<Comparison> compare_samples(const Output& expected, const Output& actual,
                                    const CompareRules& rules) {
   const Place place{.file = rules.actual, .node = actual.name};
@@ -172,10 +186,12 @@ Result<std::vector<ComparedOutput>> compare_outputs(
   for (const auto& [e, a] : pairs) {
     for (const Output* side : {e, a})
       if (side->unusable) return tl::unexpected(*side->unusable);
-    const std::optional<Output> left = in_batches(*e, *a), right = in_batches(*a, *e);
+    const std::optional<Output> e_values = in_values(*e, *a), a_values = in_values(*a, *e);
+    const Output &from = e_values ? *e_values : *e, &to = a_values ? *a_values : *a;
+    const std::optional<Output> left = in_batches(from, to), right = in_batches(to, from);
     DTR_ASSIGN(const Comparison comparison,
-               compare_samples(left ? *left : *e, right ? *right : *a, rules));
-    const Tensor& first = right ? right->samples.front() : a->samples.front();
+               compare_samples(left ? *left : from, right ? *right : to, rules));
+    const Tensor& first = right ? right->samples.front() : to.samples.front();
     rows.push_back({.name = a->name,
                     .type = fmt::format("{} {}", name(first.dtype()), to_string(first.shape())),
                     .shape = first.shape(),

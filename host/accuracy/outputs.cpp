@@ -7,6 +7,7 @@
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/executors/stream.h"
 #include "compiler/ir/npz.h"
+#include "compiler/ir/quantized_values.h"
 #include "compiler/ir/samples.h"
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/compile.h"
@@ -75,10 +76,11 @@ DimensionSizes sizes_of(const OutputSource& source) {
                          : Samples::shapes_of(source.samples_to_run, source.data)};
 }
 
-// Runs `run` on each sample; steps by output.
+// Runs `run` on each sample; steps and types by output.
 template <class Run>
 Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit,
-                                        const std::vector<double>& steps, const Run& run) {
+                                        const std::vector<double>& steps,
+                                        const std::vector<Type>& types, const Run& run) {
   const size_t count = limit == 0 ? samples.size() : std::min(limit, samples.size());
   std::vector<Output> outputs;
   for (size_t i = 0; i < count; ++i) {
@@ -90,6 +92,7 @@ Result<std::vector<Output>> run_samples(const Samples& samples, size_t limit,
     outputs[k].name = fmt::format("output_{}", k);
     outputs[k].step = integer_step(outputs[k].samples.front().dtype());
     if (outputs[k].step == 0 && k < steps.size()) outputs[k].step = steps[k];
+    if (has_real_values(types[k])) outputs[k].codes = types[k].quantization;
   }
   return outputs;
 }
@@ -151,7 +154,10 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
                    : Session::load(source.bytes, source.path, simulator::best_kernel_set(),
                                    source.tensors, source.method));
     DTR_ASSIGN(const Samples samples, samples_of(session->signature(), source));
-    return run_samples(samples, source.samples, program_steps(session->pte_file()),
+    std::vector<Type> types;
+    for (size_t k = 0; k < session->pte_file().plan().outputs()->size(); ++k)
+      types.push_back(session->output_type(k));
+    return run_samples(samples, source.samples, program_steps(session->pte_file()), types,
                        [&](const auto& inputs) { return session->run(inputs); });
   }
   const DimensionSizes sizes = sizes_of(source);
@@ -160,7 +166,9 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
                                 : parse_model(source.bytes, kind, source.path, {}, sizes));
   DTR_ASSIGN(const Samples samples, samples_of(module.forward(), source));
   const auto run_model = [&](const Graph& graph, Executor& executor) {
-    return run_samples(samples, source.samples, model_steps(graph),
+    std::vector<Type> types;
+    for (const ValueId output : graph.outputs()) types.push_back(graph.type(output));
+    return run_samples(samples, source.samples, model_steps(graph), types,
                        [&](const auto& inputs) { return executor.run(inputs); });
   };
   if (is_quantized(module.forward())) {

@@ -16,6 +16,8 @@ struct Output {
   std::string name;
   double step = 0;      // quantization step in the output's own unit; 1 for integers, 0: unknown
   bool stored = false;  // read from a file, not computed
+  // Of int8 samples of a program or model that tells it: what the codes mean.
+  std::optional<Quantization> codes = std::nullopt;
   std::vector<Tensor> samples;  // one or more, of one dtype and shape; none if `unusable`
   // Why a stored array could not be read: an error only if it is compared.
   std::optional<Diagnostic> unusable = std::nullopt;

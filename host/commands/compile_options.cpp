@@ -16,6 +16,7 @@
 #include "compiler/support/output_file.h"
 #include "compiler/support/text.h"
 #include "compiler/targets/target_file.h"
+#include "device/pte/io_quantization.h"
 #include "device/pte/program_generated.h"
 #include "host/accuracy/accuracy_search.h"
 #include "host/accuracy/quantization_report.h"
@@ -566,6 +567,7 @@ bool is_method_name(std::string_view name) {
     return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
   return !name.empty() && name.size() <= kLongest && is_letter(name.front()) &&
+         pte::io_method_of(name).empty() &&
          std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 

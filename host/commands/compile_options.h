@@ -96,7 +96,8 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
                                            std::span<const NamedTensor> labelled = {});
 
 // Whether a method can have the name: a word of letters, digits and _ that does not begin with a
-// digit, at most 64 long, since names of methods become namespaces of C++.
+// digit, at most 64 long, since names of methods become namespaces of C++; not one as
+// `input0_scale`, which tells a quantization (device/pte/io_quantization.h).
 bool is_method_name(std::string_view name);
 
 // A model that becomes a method of a program. `options` name the model, and no file to write.

@@ -97,6 +97,7 @@ class Converter {
 
   Result<ConvertedModel> run() {
     settings_.weigh_costs = false;
+    settings_.io_constants = false;  // of a delegate's payload nobody asks
     DTR_ASSIGN(settings_.target, resolve_target(options_.target));
     if (!has_npu(*settings_.target))
       return fail(DiagnosticId::kOptionNeedsNpu,

@@ -8,9 +8,11 @@
 #include <optional>
 
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/ir/quantized_values.h"
 #include "compiler/support/file_contents.h"
 #include "device/numerics/crc32.h"
 #include "device/pte/program_generated.h"
+#include "host/accuracy/compare.h"
 #include "host/accuracy/labels.h"
 #include "host/commands/run_results.h"
 #include "host/tasks/packing.h"
@@ -75,7 +77,8 @@ class EvaluationWorker final : public TaskWorker {
     // The cost is the same for every sample.
     DTR_ASSIGN(const std::vector<Tensor> outputs,
                session_->run(judge_.samples.inputs(task), task == 0 ? &stats : nullptr));
-    const Tensor& output = outputs.front();
+    const Type type = session_->output_type(0);
+    const Tensor output = real_values(outputs.front().view(), type);
     const auto elements = static_cast<size_t>(output.elements());
     const std::span<const float> expected =
         computed ? computed->values<float>()
@@ -133,10 +136,11 @@ Result<void> check_output(const Session& session, const Judge& judge,
   if (!judge.labels.empty())
     DTR_TRY(check_labels(judge.labels, static_cast<size_t>(type.elements()),
                          {.file = options.data.path, .node = options.labels}));
-  if (type.dtype != DType::kFloat32)
-    return fail(DiagnosticId::kDataDtype,
-                "the program gives int8 outputs, which have no scale outside of it",
-                "compile with --io float to evaluate", {.file = options.program.path});
+  if (type.dtype != DType::kFloat32 && !has_real_values(type))
+    return fail(
+        DiagnosticId::kDataDtype,
+        fmt::format("the program gives {} outputs and does not tell their scale", name(type.dtype)),
+        "compile it again, or with --io float", {.file = options.program.path});
   const auto needed = static_cast<int64_t>(judge.samples.size()) * type.elements();
   if (judge.stored == nullptr || judge.stored->elements() == needed) return {};
   return fail(DiagnosticId::kDataShape,

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "compiler/ir/quantized_values.h"
 #include "compiler/program/machine.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/encode.h"
@@ -160,12 +161,16 @@ std::string FirmwareModel::tensor_lines(std::string_view prefix, bool outputs) c
     const auto dtype = dtype_of(static_cast<ScalarType>(tensor->scalar_type()));
     int64_t bytes = static_cast<int64_t>(byte_size(static_cast<ScalarType>(tensor->scalar_type())));
     for (const int size : sizes) bytes *= size;
-    text += fmt::format("{}  {} {}{}{}: {} {}, {} bytes{}\n", prefix, outputs ? "output" : "input",
-                        i, names[i].empty() ? "" : " ", as_c_comment(names[i]),
-                        dtype ? dtr::name(*dtype) : "value", fmt::join(sizes, "x"), bytes,
-                        std::ranges::is_sorted(order)
-                            ? ""
-                            : fmt::format(", dimensions in memory {}", fmt::join(order, ", ")));
+    const std::optional<Quantization> codes =
+        pte_file_->io_quantization(pte_file_->selected(), outputs, i);
+    text +=
+        fmt::format("{}  {} {}{}{}: {} {}, {} bytes{}{}\n", prefix, outputs ? "output" : "input", i,
+                    names[i].empty() ? "" : " ", as_c_comment(names[i]),
+                    dtype ? dtr::name(*dtype) : "value", fmt::join(sizes, "x"), bytes,
+                    std::ranges::is_sorted(order)
+                        ? ""
+                        : fmt::format(", dimensions in memory {}", fmt::join(order, ", ")),
+                    codes ? ", " + codes_text(*codes) : "");
   }
   return text;
 }

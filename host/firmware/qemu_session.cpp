@@ -180,13 +180,16 @@ class QemuSession final : public Session {
   }
 
   Result<void> write_inputs(std::span<const TensorView> inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) DTR_TRY(check_input(*this, i, inputs[i]));
+    std::vector<std::byte> sample;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Type& type = signature().type(signature().inputs()[i]);
-      const size_t at = stream_.size();
-      stream_.resize(at + inputs[i].bytes());
-      to_physical(type, inputs[i].data, stream_.data() + at);
+      Tensor codes;
+      DTR_ASSIGN(const TensorView given, planned_input(*this, i, inputs[i], codes));
+      const size_t at = sample.size();
+      sample.resize(at + given.bytes());
+      to_physical(type, given.data, sample.data() + at);
     }
+    stream_.insert(stream_.end(), sample.begin(), sample.end());
     std::vector<std::byte> bytes = stream_;
     const auto count = static_cast<uint32_t>(bytes.size());
     const auto words = std::as_bytes(std::span(&count, 1));  // both machines are little-endian

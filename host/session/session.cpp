@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "compiler/ir/quantized_values.h"
 #include "compiler/ir/reorder.h"
 #include "compiler/ir/rewriter.h"
 #include "compiler/program/machine.h"
@@ -126,7 +127,9 @@ class HostSession final : public Session {
   }
 
   const Graph& signature() const override { return signature_; }
-  Type output_type(size_t index) const override { return type_of(*method_.output_tensor(index)); }
+  Type output_type(size_t index) const override {
+    return with_quantization(type_of(*method_.output_tensor(index)), true, index);
+  }
   const PteFile& pte_file() const override { return pte_file_; }
   std::span<const PtdFile> tensor_files() const override { return tensor_files_; }
 
@@ -214,7 +217,7 @@ class HostSession final : public Session {
                     fmt::format("input {} of the program is not a tensor", i), {},
                     {.file = pte_file_.path()});
       DTR_TRY(check_order(*tensor, "input", i));
-      rewriter.add_input(type_of(*tensor),
+      rewriter.add_input(with_quantization(type_of(*tensor), false, i),
                          names[i].empty() ? fmt::format("input_{}", i) : names[i]);
       if (!inputs_[i].resize(tensor->bytes())) return no_memory(tensor->bytes());
     }
@@ -227,6 +230,18 @@ class HostSession final : public Session {
       DTR_TRY(check_order(*tensor, "output", i));
     }
     return {};
+  }
+
+  // What a file tells may be of another dtype.
+  Type with_quantization(Type type, bool output, size_t index) const {
+    if (type.dtype != DType::kInt8) return type;
+    type.quantization =
+        pte_file_.io_quantization(pte_file_.selected(), output, static_cast<uint32_t>(index));
+    const IntegerRange codes = integer_range(DType::kInt8);
+    if (type.quantized() &&
+        (type.quantization->qmin < codes.min || type.quantization->qmax > codes.max))
+      type.quantization.reset();
+    return type;
   }
 
   // Types know two layouts; a file may have others.
@@ -244,9 +259,10 @@ class HostSession final : public Session {
   Result<void> set_input(size_t index, const TensorView& input) {
     const runtime::Tensor& planned = *method_.input_tensor(index);
     const Type& type = signature_.type(signature_.inputs()[index]);
-    DTR_TRY(check_input(*this, index, input));
+    Tensor codes;
+    DTR_ASSIGN(const TensorView given, planned_input(*this, index, input, codes));
     const std::span<std::byte> data = inputs_[index].span();
-    to_physical(type, input.data, data.data());
+    to_physical(type, given.data, data.data());
     return check(method_.set_input(index, {.data = data.data(),
                                            .bytes = data.size(),
                                            .dtype = planned.dtype,
@@ -381,9 +397,14 @@ Result<SharedProgram::Lease> SharedProgram::open() {
   return lease;
 }
 
-Result<void> check_input(const Session& session, size_t index, const TensorView& input) {
+Result<TensorView> planned_input(const Session& session, size_t index, const TensorView& input,
+                                 Tensor& codes) {
   const Type& type = session.signature().type(session.signature().inputs()[index]);
-  if (input.dtype == type.dtype && input.shape == type.shape) return {};
+  if (input.dtype == type.dtype && input.shape == type.shape) return input;
+  if (input.dtype == DType::kFloat32 && input.shape == type.shape && has_real_values(type)) {
+    codes = quantized(input, type);
+    return codes.view();
+  }
   return fail(DiagnosticId::kRunInput,
               fmt::format("input {} is {} {}, the program takes {} {}", index, name(input.dtype),
                           to_string(input.shape), name(type.dtype), to_string(type.shape)),

@@ -85,14 +85,17 @@ class Session {
   // this one. It refers to this session's file, so that this session must outlive it. Its memory is
   // what the program plans and the prepared delegates take. Errors: as open.
   virtual Result<std::unique_ptr<Session>> open_another() const = 0;
-  // A graph without ops that has the program's inputs and outputs: names, dtypes, shapes, layouts.
+  // A graph without ops that has the program's inputs: names, dtypes, shapes, layouts, and the
+  // quantization where the program tells it.
   virtual const Graph& signature() const = 0;
-  // The type of an output, with the layout that it has in the program's memory.
+  // The type of an output, with the layout that it has in the program's memory, and its
+  // quantization if the program tells it.
   virtual Type output_type(size_t index) const = 0;
   virtual const PteFile& pte_file() const = 0;
   virtual std::span<const PtdFile> tensor_files() const = 0;
-  // Runs the program once. `inputs` match the signature's inputs, contiguous in logical order. Adds
-  // to `stats`. Not thread-safe: use one session per thread. Errors: ids run-* and pte-*.
+  // Runs the program once. `inputs` match the signature's inputs, contiguous in logical order; one
+  // that has real values (has_real_values) takes them as float32 too. Adds to `stats`. Not
+  // thread-safe: use one session per thread. Errors: ids run-* and pte-*.
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                           RunStats* stats = nullptr,
                                           const RunHooks& hooks = {}) = 0;
@@ -131,7 +134,9 @@ class SharedProgram {
   std::atomic<bool> taken_{false};
 };
 
-// Checks an input. Error: kRunInput, if dtype or shape differ from the signature's input.
-Result<void> check_input(const Session& session, size_t index, const TensorView& input);
+// An input in the dtype of the signature: as it is, or float32 values as codes, which `codes` then
+// holds. Error: kRunInput, if dtype or shape differ from the signature's input.
+Result<TensorView> planned_input(const Session& session, size_t index, const TensorView& input,
+                                 Tensor& codes);
 
 }  // namespace dtr

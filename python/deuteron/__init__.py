@@ -38,6 +38,7 @@ from ._quantization import QuantizationReport
 from ._results import (
     AccuracySearch,
     AccuracyStep,
+    Codes,
     InputSpec,
     Layer,
     Memory,
@@ -52,6 +53,7 @@ __version__: str = _deuteron.version
 __all__ = [
     "AccuracySearch",
     "AccuracyStep",
+    "Codes",
     "Comparison",
     "Converted",
     "DeuteronWarning",

@@ -285,7 +285,8 @@ def _check_methods(models: Mapping[Any, Any], options: Mapping[str, Any]) -> Non
             raise fail(
                 "python-argument",
                 f"{name!r} cannot be the name of a method",
-                "give a word of letters, digits and _ that begins with no digit, at most 64 long",
+                "give a word of letters, digits and _ that begins with no digit, at most 64 long, and none "
+                "as input0_scale",
             )
     for option in _OF_ONE_MODEL:
         if options.get(option) is not None:

@@ -28,6 +28,7 @@ from ._quantization import QuantizationReport
 from ._results import (
     FINITE,
     AccuracySearch,
+    Codes,
     InputSpec,
     Memory,
     Placement,
@@ -167,6 +168,15 @@ class Program:
         )
 
     @property
+    def codes(self) -> dict[str, Codes]:
+        """What the codes of int8 inputs and outputs mean, by name; outputs are ``output_0`` ….
+
+        Of a program of ``compile(…, io="int8")``. Its inputs may be given as codes or as float32
+        values, which are quantized; its outputs are codes: ``program.codes["output_0"].values(y)``.
+        """
+        return {name: Codes(*rest) for name, *rest in self._handle.codes()}
+
+    @property
     def states(self) -> list[InputSpec]:
         """Name, dtype and shape of the tensors that the program keeps between runs (see reset)."""
         return [
@@ -189,7 +199,8 @@ class Program:
 
         inputs: one array or tensor for each input, in order, or by name; each of the input's shape,
         or with samples along one more axis, or along a batch axis of 1. float16 and bfloat16 are
-        taken as float32; no other dtype is converted. A program with states takes samples and calls
+        taken as float32, and float32 is quantized for an input in int8 whose codes are known; no
+        other dtype is converted. A program with states takes samples and calls
         as one stream, until ``reset``.
 
         Returns the output, or a tuple of them: tensors if an input is a tensor, else arrays.

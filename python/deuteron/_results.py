@@ -11,6 +11,7 @@ from ._errors import fail, shown, wrong_type
 __all__ = [
     "AccuracySearch",
     "AccuracyStep",
+    "Codes",
     "InputSpec",
     "Layer",
     "Memory",
@@ -27,6 +28,21 @@ class InputSpec(NamedTuple):
     name: str
     dtype: str
     shape: tuple[int, ...]
+
+
+class Codes(NamedTuple):
+    """What the int8 codes of an input or output mean: value = scale * (code - zero_point)."""
+
+    scale: float
+    zero_point: int
+    minimum: int
+    maximum: int
+
+    def values(self, codes: Any) -> Any:
+        """The values of codes, in float32: an array for an array, a tensor for a tensor."""
+        offsets = codes.astype("int32") if hasattr(codes, "astype") else codes.int()
+        steps = offsets - self.zero_point
+        return (steps.astype("float32") if hasattr(steps, "astype") else steps.float()) * self.scale
 
 
 class RunResult(NamedTuple):

@@ -64,6 +64,7 @@ CompileSettings settings_of(const nb::dict& values) {
   reader.finish();
   CompileSettings settings = take(checked_settings(options));
   settings.weigh_costs &= weigh_costs;
+  settings.io_constants = false;  // of a delegate's payload nobody asks
   return settings;
 }
 

@@ -5,6 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "compiler/ir/quantized_values.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
@@ -116,11 +117,30 @@ nb::list states_of(const ProgramHandle& program) {
   return list;
 }
 
+// Name, scale, zero point, and range of the codes of each quantized input and output.
+nb::list codes_of(ProgramHandle& program) {
+  SessionLease lease(program);
+  const Session& session = lease.get();
+  nb::list list;
+  const auto add = [&](const std::string& name, const Type& type) {
+    if (!has_real_values(type)) return;
+    const Quantization& q = *type.quantization;
+    list.append(nb::make_tuple(name, q.scale(), q.zero_point(), q.qmin, q.qmax));
+  };
+  const Graph& signature = session.signature();
+  for (const ValueId input : signature.inputs())
+    add(signature.value(input).name, signature.type(input));
+  for (size_t k = 0; k < session.pte_file().plan().outputs()->size(); ++k)
+    add(fmt::format("output_{}", k), session.output_type(k));
+  return list;
+}
+
 // The method that the handle is of, and all those of the program.
 nb::tuple methods_of(const ProgramHandle& program) {
   const PteFile file = take(program.input().pte_file());
   std::vector<std::string> names;
-  for (uint32_t i = 0; i < file.method_count(); ++i) names.push_back(file.plan(i).name()->str());
+  for (uint32_t i = 0; i < file.method_count(); ++i)
+    if (!file.is_io_constant(i)) names.push_back(file.plan(i).name()->str());
   return nb::make_tuple(std::string(file.method()), names);
 }
 
@@ -303,6 +323,7 @@ void bind_program(nb::module_& module) {
              SessionLease lease(self);
              return inputs_of(lease.get().signature());
            })
+      .def("codes", &codes_of)
       .def("states", &states_of)
       .def("reset", &ProgramHandle::reset)
       .def("target",

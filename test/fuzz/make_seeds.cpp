@@ -37,6 +37,8 @@ class Seeds {
   bool make() {
     for (const std::string_view model : kModels) {
       for (const std::string_view target : kTargets) program(model, target);
+      write(fmt::format("{}_int8.pte", model),
+            fuzz::compile_sample(model, "imxrt700", false, Io::kInt8).written.bytes);
       write(fmt::format("{}.ptd", model),
             fuzz::compile_sample(model, "cortex-m33", true).written.tensor_file);
       const Compilation sample = fuzz::compile_sample(model, "imxrt700");

@@ -24,10 +24,11 @@ Module read_sample(std::string_view model) {
       {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
 }
 
-Compilation compile_sample(std::string_view model, std::string_view target,
-                           bool external_constants) {
+Compilation compile_sample(std::string_view model, std::string_view target, bool external_constants,
+                           Io io) {
   return must(compile_model(read_sample(model), {.target = find_target(target),
                                                  .samples = NoiseSamples{2},
+                                                 .io = io,
                                                  .external_constants = external_constants,
                                                  .threads = 1}));
 }

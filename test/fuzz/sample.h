@@ -13,6 +13,6 @@ Module read_sample(std::string_view model);
 // The same, compiled. Calibrated on noise; the same bytes on every call. Ends the process if the
 // compiler refuses, as the models are ours.
 Compilation compile_sample(std::string_view model, std::string_view target,
-                           bool external_constants = false);
+                           bool external_constants = false, Io io = Io::kFloat);
 
 }  // namespace dtr::fuzz

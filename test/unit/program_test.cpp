@@ -378,7 +378,8 @@ std::vector<std::byte> delegate_program(bool debug_map = true) {
   const auto memory = plan_memory(made.plan);
   EXPECT_TRUE(memory);
   EXPECT_TRUE(encode_payloads(made.plan));
-  const auto written = serialize_program(made.plan, {.debug_map = debug_map, .memory = &*memory});
+  const auto written = serialize_program(
+      made.plan, {.debug_map = debug_map, .io_constants = false, .memory = &*memory});
   EXPECT_TRUE(written);
   EXPECT_EQ(written->sizes.file, static_cast<int64_t>(written->bytes.size()));
   EXPECT_EQ(written->sizes.payloads, 12);
