@@ -340,6 +340,27 @@ def test_registered_once():
     assert names.count("DeuteronBackend") == 1
 
 
+def test_what_codes_mean(tmp_path):
+    from executorch.runtime import Runtime
+
+    folder = ROOT / "models/digits_cnn"
+    program = deuteron.compile(
+        folder / "float.pt2", calibration=folder / "calibration.npz", io="int8"
+    )
+    program.save(tmp_path / "model.pte")
+    loaded = Runtime.get().load_program(tmp_path / "model.pte")
+
+    def told(name):
+        (value,) = loaded.load_method(name).execute([])
+        return value
+
+    for prefix, codes in (("input0", program.codes["x"]), ("output0", program.codes["output_0"])):
+        assert told(prefix + "_scale") == codes.scale
+        assert told(prefix + "_zp") == codes.zero_point
+        assert (told(prefix + "_quant_min"), told(prefix + "_quant_max")) == codes[2:]
+        assert told(prefix + "_dtype") == 1  # torch.int8
+
+
 def test_threads(residual):
     """Methods of one program in several threads, each with its own NPU."""
     from executorch.runtime import Runtime

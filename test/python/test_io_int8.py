@@ -11,7 +11,7 @@ MODEL = Path(__file__).resolve().parent.parent.parent / "models/digits_cnn"
 
 @pytest.fixture(scope="module")
 def data():
-    return np.load(MODEL / "test.npz")["x"][:4]
+    return np.load(MODEL / "test.npz")["input"][:4]
 
 
 def compiled(**options):
