@@ -19,6 +19,7 @@ constexpr uint64_t kPart = 1024;
 constexpr int kMostSteps = 24;
 constexpr int kMostTries = 10;
 constexpr uint64_t kNeighbours = 8;
+constexpr int kMostLong = 2;  // long searches
 
 // Bytes of tensors that are live while a call of the program runs and are not its operands.
 std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
@@ -93,9 +94,9 @@ class BudgetSearch {
     } else {
       DTR_TRY(find_fastest(fastest));
     }
+    const bool wants_smallest = !fastest || budget_.optimize == Optimize::kSize;
     if (!fastest || budget_.optimize != Optimize::kSpeed) {
-      const uint64_t most_cycles =
-          !fastest || budget_.optimize == Optimize::kSize ? UINT64_MAX : *fastest + *fastest / 100;
+      const uint64_t most_cycles = wants_smallest ? UINT64_MAX : *fastest + *fastest / 100;
       DTR_TRY(find_smallest(most_cycles));
     }
     if (!best_)
@@ -103,12 +104,18 @@ class BudgetSearch {
           .id = DiagnosticId::kMemoryExceeded,
           .reason = "no plan fits the SRAM",
           .fix = "use smaller tensors: a lower resolution, fewer channels or a smaller batch"}));
+    MemoryMap planned;
+    StagedPlacement staged = StagedPlacement::kTogether;
+    if (wants_smallest) {
+      staged = StagedPlacement::kLong;
+      DTR_TRY(search_long());
+    }
+    DTR_ASSIGN(const std::optional<PlannedCost> cost,
+               plan(best_->limit, best_->overlaps, &planned, staged));
+    DTR_CHECK(cost && cost->sram_bytes <= best_->cost.sram_bytes);
+    best_->cost = *cost;
     // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
     if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small();
-    MemoryMap planned;
-    DTR_ASSIGN(const std::optional<PlannedCost> cost,
-               plan(best_->limit, best_->overlaps, &planned));
-    DTR_CHECK(cost && cost->sram_bytes == best_->cost.sram_bytes);
     return planned;
   }
 
@@ -122,6 +129,7 @@ class BudgetSearch {
     uint64_t limit = 0;  // of the bytes that delegates use
     Overlaps overlaps = kWays.back();
     PlannedCost cost;
+    uint64_t least = 0;  // bytes below which no placement of its buffers gets
   };
 
   Result<PlannedCost> cost_of(const MemoryMap& memory) {
@@ -132,7 +140,8 @@ class BudgetSearch {
 
   // Plans delegates within `limit` bytes. std::nullopt: some delegate does not fit.
   Result<std::optional<PlannedCost>> plan(uint64_t limit, Overlaps overlaps,
-                                          MemoryMap* kept = nullptr) {
+                                          MemoryMap* kept = nullptr,
+                                          StagedPlacement staged = StagedPlacement::kTogether) {
     check_cancelled();
     for (size_t call = 0; call < emitted_.partitions.size(); ++call) {
       if (emitted_.partitions[call] == nullptr) continue;
@@ -150,10 +159,11 @@ class BudgetSearch {
         return std::nullopt;
       }
     }
-    DTR_ASSIGN(MemoryMap memory, plan_memory(emitted_.plan, kNoLimit,
-                                             limit == kUnlimited ? StagedPlacement::kAround
-                                                                 : StagedPlacement::kTogether));
+    DTR_ASSIGN(MemoryMap memory,
+               plan_memory(emitted_.plan, kNoLimit,
+                           limit == kUnlimited ? StagedPlacement::kAround : staged));
     DTR_ASSIGN(const PlannedCost cost, cost_of(memory));
+    least_ = cost.sram_bytes - static_cast<uint64_t>(memory.arena_bytes - memory.max_live_bytes);
     if (kept != nullptr) *kept = std::move(memory);
     return cost;
   }
@@ -167,6 +177,29 @@ class BudgetSearch {
     if (is_smaller(choice, best_)) best_ = choice;
   }
 
+  // Of the plans that were tried, the one that is smallest after a long search of its arena. Plans
+  // of the same bytes are mostly one.
+  Result<void> search_long() {
+    const auto bytes = [](const Choice& choice) {
+      return std::pair(choice.cost.sram_bytes, choice.least);
+    };
+    std::ranges::stable_sort(tried_, {}, bytes);
+    const auto [same, end] = std::ranges::unique(tried_, {}, bytes);
+    tried_.erase(same, end);
+    int searched = 0;
+    for (const Choice& choice : tried_) {
+      if (choice.least >= best_->cost.sram_bytes) continue;
+      if (searched++ == kMostLong) break;
+      DTR_ASSIGN(const std::optional<PlannedCost> cost,
+                 plan(choice.limit, choice.overlaps, nullptr, StagedPlacement::kTogetherLong));
+      DTR_CHECK(cost.has_value());
+      Choice found = choice;
+      found.cost = *cost;
+      if (is_smaller(found, best_)) best_ = found;
+    }
+    return {};
+  }
+
   // A plan whose buffers leave gaps in the arena exceeds its limit: lowers the limit by the excess.
   Result<void> find_fastest(std::optional<uint64_t>& fastest) {
     for (const Overlaps overlaps : kWays) {
@@ -174,7 +207,7 @@ class BudgetSearch {
       for (int i = 0; i < kMostTries && limit > 0; ++i) {
         DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit, overlaps));
         if (!cost) break;
-        const Choice choice{.limit = limit, .overlaps = overlaps, .cost = *cost};
+        const Choice choice{.limit = limit, .overlaps = overlaps, .cost = *cost, .least = least_};
         if (cost->sram_bytes <= budget_.bytes) {
           if (!fastest || cost->cycles < *fastest) {
             fastest = cost->cycles;
@@ -190,8 +223,8 @@ class BudgetSearch {
     return {};
   }
 
-  // Tries the same limits whatever find_fastest found, so that a budget of the bytes of the program
-  // of `--optimize size` finds that program too.
+  // Tries the same limits whatever find_fastest found, and search_long the same plans, so that a
+  // budget of the bytes of the program of `--optimize size` finds that program too.
   Result<void> find_smallest(uint64_t most_cycles) {
     for (const Overlaps overlaps : kWays) DTR_TRY(find_smallest(most_cycles, overlaps));
     return {};
@@ -199,8 +232,9 @@ class BudgetSearch {
   Result<void> find_smallest(uint64_t most_cycles, Overlaps overlaps) {
     std::optional<Choice> smallest;
     const auto see = [&](uint64_t limit, const PlannedCost& cost) {
-      const Choice choice{.limit = limit, .overlaps = overlaps, .cost = cost};
+      const Choice choice{.limit = limit, .overlaps = overlaps, .cost = cost, .least = least_};
       if (is_smaller(choice, smallest)) smallest = choice;
+      tried_.push_back(choice);
       keep(choice);
     };
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
@@ -247,6 +281,8 @@ class BudgetSearch {
   uint64_t largest_ = 0;
   bool program_is_in_sram_ = false;
   std::optional<Choice> best_;
+  std::vector<Choice> tried_;  // by find_smallest
+  uint64_t least_ = 0;         // Choice::least of the last plan
   std::optional<Diagnostic> why_not_;
   uint64_t why_not_limit_ = 0;
 };

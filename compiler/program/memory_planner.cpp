@@ -55,8 +55,13 @@ class MemoryPlanner {
     }
     map_.max_live_values = arena.max_live;
     measure_live();
-    if (staged_placement == StagedPlacement::kTogether && map_.arena_bytes > map_.max_live_bytes)
-      place_together();
+    if (staged_placement != StagedPlacement::kAround && map_.arena_bytes > map_.max_live_bytes)
+      place_together(staged_placement == StagedPlacement::kTogether ? ArenaSearch::kUsual
+                                                                    : ArenaSearch::kLong);
+    if (staged_placement == StagedPlacement::kLong && map_.value_bytes > map_.max_live_values) {
+      const ArenaPlan alone = plan_arena(values, among_values, ArenaSearch::kLong);
+      map_.value_bytes = std::min(map_.value_bytes, alone.total);
+    }
     plan_.arena_bytes = map_.arena_bytes;
     plan_.max_live_bytes = map_.max_live_bytes;
     const auto after =
@@ -130,10 +135,11 @@ class MemoryPlanner {
   }
 
   // Replaces the offsets if one plan of all buffers is smaller.
-  void place_together() {
-    const ArenaPlan together = plan_arena(buffers_, trails_);
+  void place_together(ArenaSearch search) {
+    const ArenaPlan together = plan_arena(buffers_, trails_, search);
     if (together.total >= map_.arena_bytes) return;
     map_.arena_bytes = together.total;
+    map_.value_bytes = std::min(map_.value_bytes, together.total);
     for (size_t i = 0; i < buffers_.size(); ++i) map_.entries[i].offset = together.offsets[i];
   }
 

@@ -37,7 +37,9 @@ struct MemoryMap {
 
 // How staged constants are placed. kAround: in the gaps between values, which are placed first.
 // kTogether: values and constants are also placed in one go, and the smaller arena is taken.
-enum class StagedPlacement : uint8_t { kAround, kTogether };
+// kTogetherLong: the latter with ArenaSearch::kLong. kLong: the same, and `value_bytes` are of such
+// a search too.
+enum class StagedPlacement : uint8_t { kAround, kTogether, kTogetherLong, kLong };
 
 // Sets the offsets of tensors, scratch operands and interior buffers, and the totals of `plan`.
 // Inputs are live from the start, outputs to the end. Error: kMemoryExceeded if arena and states

@@ -1,6 +1,7 @@
 #include "compiler/support/arena_planner.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -20,6 +21,11 @@ constexpr int kMaxIdleRounds = 400;  // rounds without a gain before climbing en
 // many, because a search within a budget of SRAM makes dozens of plans.
 constexpr int64_t kMaxTrailWork = 2'000'000;
 constexpr int kMaxIdleTrailRounds = 2000;
+constexpr int64_t kMaxAgainWork = 2'000'000;
+constexpr int kMostAgain = 10;
+constexpr uint32_t kMovedPart = 8;  // of the buffers every eighth is moved
+constexpr int64_t kMaxSqueezeWork = 1'000'000;
+constexpr int kMaxIdleSqueezeRounds = 2000;
 
 constexpr size_t kFewNeighbours = 48;  // faster passed over several times than sorted
 
@@ -82,14 +88,35 @@ class ArenaPlanner {
   // Moves a buffer at the top of the arena, or one that holds it up there, to an earlier place in
   // the order.
   void climb() {
-    Order order = best_order_;
-    int64_t order_total = best_.total;
-    std::vector<int64_t> order_offsets = best_.offsets;
     XorShift random;
+    climb_from(best_order_, best_.offsets, best_.total, random,
+               trails_.empty() ? kMaxIdleRounds : kMaxIdleTrailRounds);
+  }
+
+  // Climbs from the best order with some buffers moved to any place of it, over and over.
+  void climb_again() {
+    XorShift random;
+    const int64_t most_work = work_ + kMaxAgainWork;
+    for (int i = 0; i < kMostAgain && best_.total > stop_at_ && work_ < most_work; ++i) {
+      Order order = best_order_;
+      const auto count = static_cast<uint32_t>(order.size());
+      for (uint32_t moved = 0; moved <= count / kMovedPart; ++moved) {
+        const uint32_t a = random.below(count), b = random.below(count);
+        const auto begin = order.begin() + std::min(a, b), end = order.begin() + std::max(a, b) + 1;
+        std::rotate(begin, a < b ? begin + 1 : end - 1, end);
+      }
+      const int64_t total = place(order, 0, INT64_MAX);
+      keep_if_better(order, total);
+      const std::vector<int64_t> offsets = offsets_;
+      climb_from(order, offsets, total, random, kMaxIdleRounds);
+    }
+  }
+
+  void climb_from(Order order, std::vector<int64_t> order_offsets, int64_t order_total,
+                  XorShift& random, int most_idle) {
     std::vector<uint32_t> candidates;
     Order place_in_order(buffers_.size());
     int idle = 0;
-    const int most_idle = trails_.empty() ? kMaxIdleRounds : kMaxIdleTrailRounds;
     const int64_t most_work = trails_.empty() ? kMaxWork : work_ + kMaxTrailWork;
     while (best_.total > stop_at_ && idle < most_idle && work_ < most_work) {
       candidates.clear();
@@ -112,6 +139,62 @@ class ArenaPlanner {
         order = std::move(next);
         order_total = total;
         order_offsets = offsets_;
+      }
+    }
+  }
+
+  // Without trails. Aims at a total just below the best one, over and over: each buffer is placed
+  // from the bottom or from the aim downwards. Reorders buffers, or turns one to the other end, as
+  // long as no more bytes are above the aim than before.
+  void squeeze() {
+    Order order = best_order_;
+    from_top_.assign(buffers_.size(), false);
+    XorShift random;
+    std::vector<uint32_t> candidates;
+    Order place_in_order(buffers_.size());
+    const int64_t most_work = work_ + kMaxSqueezeWork;
+    int64_t aim = best_.total - 1;
+    int64_t above = place_within(order, 0, aim, INT64_MAX);
+    std::vector<int64_t> order_offsets = offsets_;
+    for (int idle = 0; best_.total > stop_at_ && idle < kMaxIdleSqueezeRounds && work_ < most_work;
+         ++idle) {
+      if (above == 0) {
+        best_.offsets = order_offsets;
+        best_.total = 0;
+        for (const uint32_t index : used_)
+          best_.total = std::max(best_.total, order_offsets[index] + buffers_[index].size);
+        aim = best_.total - 1;
+        above = place_within(order, 0, aim, INT64_MAX);
+        order_offsets = offsets_;
+        continue;
+      }
+      candidates.clear();
+      for (const uint32_t index : used_) {
+        if (order_offsets[index] + buffers_[index].size <= aim) continue;
+        candidates.push_back(index);
+        for (const uint32_t other : conflicts(index)) candidates.push_back(other);
+      }
+      for (uint32_t at = 0; at < order.size(); ++at) place_in_order[order[at]] = at;
+      const uint32_t moved = candidates[random.below(static_cast<uint32_t>(candidates.size()))];
+      const uint32_t from = place_in_order[moved];
+      uint32_t to = from;
+      Order next = order;
+      const bool turns = random.below(4) == 0;
+      if (turns) {
+        from_top_[moved] = !from_top_[moved];
+      } else {
+        to = random.below(from + 1);
+        std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
+      }
+      offsets_ = order_offsets;  // what comes before that place stays
+      const int64_t next_above = place_within(next, to, aim, above);
+      if (next_above <= above) {
+        if (next_above < above) idle = 0;
+        order = std::move(next);
+        above = next_above;
+        order_offsets = offsets_;
+      } else if (turns) {
+        from_top_[moved] = !from_top_[moved];
       }
     }
   }
@@ -240,11 +323,59 @@ class ArenaPlanner {
     best_order_ = order;
   }
 
+  // Where the buffer may not be, because of neighbours that are placed: a buffer ends before the
+  // begin of each pair, or begins at its end or behind. Into taken_, in any order.
+  void find_taken(uint32_t index) {
+    const ArenaBuffer& buffer = buffers_[index];
+    taken_.clear();
+    for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
+      const uint32_t other = conflicts_[at];
+      if (offsets_[other] == kUnplaced) continue;
+      int64_t begin = offsets_[other], end = begin + buffers_[other].size;
+      if (!trail_of_.empty() && trail_of_[at] != nullptr) {
+        const ArenaTrail& trail = *trail_of_[at];
+        if (trail.result == index)
+          begin = std::max(begin, begin - trail.lag + buffer.size);
+        else
+          end = std::min(end, begin + trail.lag);
+      }
+      taken_.emplace_back(begin, end);
+    }
+  }
+
+  // In any order, the passes over taken_ end at the lowest gap; sorted, they are two.
+  int64_t lowest_place(const ArenaBuffer& buffer) {
+    if (taken_.size() > kFewNeighbours) std::ranges::sort(taken_);
+    int64_t offset = 0;
+    for (int64_t before = -1; before != offset;) {
+      before = offset;
+      for (const auto& [begin, end] : taken_)
+        offset = begin < offset + buffer.size ? std::max(offset, end) : offset;
+      offset = align_up(offset, buffer.alignment);
+    }
+    return offset;
+  }
+
+  // The highest place that ends at `top` or below; negative if there is none.
+  int64_t highest_place(const ArenaBuffer& buffer, int64_t top) {
+    if (taken_.size() > kFewNeighbours)
+      std::ranges::sort(taken_, std::greater{}, &std::pair<int64_t, int64_t>::second);
+    const auto below = [&](int64_t end) {
+      return end < buffer.size ? -1 : (end - buffer.size) / buffer.alignment * buffer.alignment;
+    };
+    int64_t offset = below(top);
+    for (int64_t before = -1; before != offset && offset >= 0;) {
+      before = offset;
+      for (const auto& [begin, end] : taken_)
+        if (offset >= 0 && end > offset && offset + buffer.size > begin) offset = below(begin);
+    }
+    return offset;
+  }
+
   // First fit in that order, of which the first `placed` have their offsets: each other buffer goes
   // to the lowest gap between its placed neighbours. Fills offsets_ and returns the total, or stops
   // at a total above `limit` and returns that.
   int64_t place(const Order& order, uint32_t placed, int64_t limit) {
-    constexpr int64_t kUnplaced = -1;
     for (const uint32_t index : std::span(order).subspan(placed)) offsets_[index] = kUnplaced;
     work_ += order_work_;
     int64_t total = 0;
@@ -252,36 +383,34 @@ class ArenaPlanner {
       total = std::max(total, offsets_[index] + buffers_[index].size);
     for (const uint32_t index : std::span(order).subspan(placed)) {
       if (total > limit) return total;
-      const ArenaBuffer& buffer = buffers_[index];
-      taken_.clear();
-      for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
-        const uint32_t other = conflicts_[at];
-        if (offsets_[other] == kUnplaced) continue;
-        int64_t begin = offsets_[other], end = begin + buffers_[other].size;
-        if (!trail_of_.empty() && trail_of_[at] != nullptr) {
-          const ArenaTrail& trail = *trail_of_[at];
-          if (trail.result == index)
-            begin = std::max(begin, begin - trail.lag + buffer.size);
-          else
-            end = std::min(end, begin + trail.lag);
-        }
-        taken_.emplace_back(begin, end);
-      }
-      // In any order, the passes end at the lowest gap; sorted, they are two.
-      if (taken_.size() > kFewNeighbours) std::ranges::sort(taken_);
-      int64_t offset = 0;
-      for (int64_t before = -1; before != offset;) {
-        before = offset;
-        for (const auto& [begin, end] : taken_)
-          offset = begin < offset + buffer.size ? std::max(offset, end) : offset;
-        offset = align_up(offset, buffer.alignment);
-      }
-      offsets_[index] = offset;
-      total = std::max(total, offset + buffer.size);
+      find_taken(index);
+      offsets_[index] = lowest_place(buffers_[index]);
+      total = std::max(total, offsets_[index] + buffers_[index].size);
     }
     return total;
   }
 
+  // The same, but buffers of from_top_ go to the highest gap below `aim`, if there is one. Returns
+  // how many bytes buffers are above it, summed up, or stops at more than `limit`.
+  int64_t place_within(const Order& order, uint32_t placed, int64_t aim, int64_t limit) {
+    const auto above_aim = [&](uint32_t index) {
+      return std::max<int64_t>(0, offsets_[index] + buffers_[index].size - aim);
+    };
+    for (const uint32_t index : std::span(order).subspan(placed)) offsets_[index] = kUnplaced;
+    work_ += order_work_;
+    int64_t above = 0;
+    for (const uint32_t index : std::span(order).first(placed)) above += above_aim(index);
+    for (const uint32_t index : std::span(order).subspan(placed)) {
+      if (above > limit) return above;
+      find_taken(index);
+      const int64_t highest = from_top_[index] ? highest_place(buffers_[index], aim) : kUnplaced;
+      offsets_[index] = highest < 0 ? lowest_place(buffers_[index]) : highest;
+      above += above_aim(index);
+    }
+    return above;
+  }
+
+  static constexpr int64_t kUnplaced = -1;
   std::span<const ArenaBuffer> buffers_;
   std::span<const ArenaTrail> trails_;
   std::vector<const ArenaTrail*> trail_of_;  // by conflict, if there are trails; null: none
@@ -298,6 +427,7 @@ class ArenaPlanner {
   std::vector<std::pair<int64_t, int64_t>> taken_;
   ArenaPlan best_;
   Order best_order_;
+  std::vector<bool> from_top_;  // by buffer, of place_within
 };
 
 }  // namespace
@@ -333,12 +463,62 @@ std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const Ar
   return offsets;
 }
 
-ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails) {
+namespace {
+
+ArenaPlan searched(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails,
+                   ArenaSearch search) {
   ArenaPlanner planner(buffers, trails);
   planner.try_greedy_by_size();
   planner.try_other_orders();
   planner.climb();
+  if (search == ArenaSearch::kLong) {
+    if (trails.empty()) planner.squeeze();
+    planner.climb_again();
+  }
   return std::move(planner).result();
+}
+
+// The plan of the arena turned upside down: first fit from its top. There an operand trails its
+// result: what is least at the bottom is not at the top, since a result goes below its operand.
+ArenaPlan searched_from_top(std::span<const ArenaBuffer> buffers,
+                            std::span<const ArenaTrail> trails, ArenaSearch search) {
+  std::vector<ArenaBuffer> turned(buffers.begin(), buffers.end());
+  for (ArenaBuffer& buffer : turned) buffer.size = align_up(buffer.size, buffer.alignment);
+  std::vector<ArenaTrail> turned_trails;
+  for (const ArenaTrail& trail : trails)
+    turned_trails.push_back(
+        {.operand = trail.result,
+         .result = trail.operand,
+         .lag = turned[trail.operand].size - turned[trail.result].size + trail.lag});
+  ArenaPlan plan = searched(turned, turned_trails, search);
+  const int64_t top = plan.total;
+  plan.total = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    plan.offsets[i] = buffers[i].size == 0 ? 0 : top - plan.offsets[i] - turned[i].size;
+    plan.total = std::max(plan.total, plan.offsets[i] + buffers[i].size);
+  }
+  return plan;
+}
+
+bool have_one_alignment(std::span<const ArenaBuffer> buffers) {
+  return std::ranges::all_of(buffers, [&](const ArenaBuffer& buffer) {
+    return buffer.alignment == buffers.front().alignment;
+  });
+}
+
+}  // namespace
+
+ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails,
+                     ArenaSearch search) {
+  ArenaPlan plan = searched(buffers, trails, search);
+  if (search == ArenaSearch::kUsual || plan.total <= plan.max_live || trails.empty() ||
+      !have_one_alignment(buffers))
+    return plan;
+  ArenaPlan turned = searched_from_top(buffers, trails, search);
+  if (turned.total >= plan.total) return plan;
+  plan.offsets = std::move(turned.offsets);
+  plan.total = turned.total;
+  return plan;
 }
 
 ArenaPlan plan_arena_greedy(std::span<const ArenaBuffer> buffers) {

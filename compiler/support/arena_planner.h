@@ -3,7 +3,8 @@
 //
 // Method: first fit in several orders (by size, by lifetime, from the fullest step outwards), then
 // hill climbing over the best order: a buffer that ends at the top of the arena, or one of those
-// under it, moves forward. Stops at the lower bound, which most networks reach at once.
+// under it, moves forward. Stops at the lower bound, which most networks reach at once. ArenaSearch
+// says how long else.
 // Deterministic: the same input gives the same offsets on every machine.
 #pragma once
 
@@ -43,7 +44,13 @@ struct ArenaPlan {
   int32_t max_live_step = 0;  // first step where that happens
 };
 
-ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails = {});
+// kLong, for a plan that is kept: without trails, buffers are also placed from the top downwards;
+// with trails, all is tried once more in the arena turned upside down; and both climb again from
+// orders that differ from the best one in a part. Never larger than with kUsual; takes some 0.1 s.
+enum class ArenaSearch : uint8_t { kUsual, kLong };
+
+ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails = {},
+                     ArenaSearch search = ArenaSearch::kUsual);
 
 // Places `guests` in the gaps of a plan of `buffers`, which do not move: first fit by decreasing
 // size, above all buffers if there is no gap. Returns the offsets of the guests; the caller

@@ -66,6 +66,8 @@ std::vector<ArenaBuffer> random_buffers(std::mt19937& random, int count) {
   return buffers;
 }
 
+constexpr int kLongEvery = 4;  // programs of which one is searched long
+
 TEST(ArenaPlanner, RandomProgramsAreSoundAndNearTheBound) {
   std::mt19937 random(7);
   int near_bound = 0;
@@ -80,8 +82,12 @@ TEST(ArenaPlanner, RandomProgramsAreSoundAndNearTheBound) {
     EXPECT_LE(plan.total, greedy.total);
     EXPECT_EQ(plan.max_live, brute_force_max_live(buffers));
     EXPECT_GE(plan.total, plan.max_live);
-    near_bound += plan.total * 100 <= plan.max_live * 102 ? 1 : 0;
     EXPECT_EQ(plan.offsets, plan_arena(buffers).offsets);
+    near_bound += plan.total * 100 <= plan.max_live * 102 ? 1 : 0;
+    if (round % kLongEvery != 0) continue;
+    const ArenaPlan searched_long = plan_arena(buffers, {}, ArenaSearch::kLong);
+    expect_sound(buffers, searched_long);
+    EXPECT_LE(searched_long.total, plan.total);
   }
   EXPECT_GE(near_bound, kPrograms * 9 / 10);
 }
@@ -135,12 +141,77 @@ TEST(ArenaPlanner, AResultGoesBelowItsOperand) {
   EXPECT_EQ(plan_arena(buffers, {&none, 1}).max_live, 300);
 }
 
+// The total is the bound: no plan takes less. First fit from the bottom, in any order that the
+// usual search tries, takes 784 and 576 bytes.
+TEST(ArenaPlanner, TrailsFromTheTopOfTheArena) {
+  const std::vector<ArenaBuffer> buffers{{480, 16, 1, 3}, {464, 16, 3, 6}, {208, 16, 0, 1},
+                                         {384, 16, 0, 0}, {320, 16, 4, 7}, {112, 16, 0, 2}};
+  const std::vector<ArenaTrail> trails{{0, 1, 112}, {1, 4, 112}, {2, 0, 96}};
+  EXPECT_EQ(plan_arena(buffers, trails).total, 784);
+  const ArenaPlan plan = plan_arena(buffers, trails, ArenaSearch::kLong);
+  EXPECT_EQ(plan.max_live, 704);
+  EXPECT_EQ(plan.total, 704);
+  const std::vector<ArenaBuffer> others{{240, 16, 2, 2}, {112, 16, 3, 6}, {176, 16, 1, 1},
+                                        {304, 16, 2, 3}, {256, 16, 5, 8}, {160, 16, 3, 3}};
+  const std::vector<ArenaTrail> other_trails{{1, 4, 0}, {3, 5, 112}};
+  EXPECT_EQ(plan_arena(others, other_trails, ArenaSearch::kLong).total, 544);
+  EXPECT_EQ(plan_arena(others, other_trails).max_live, 544);
+}
+
+// Two random sets that are 1.8 and 2.1 % above the bound while all buffers are placed from the
+// bottom.
+TEST(ArenaPlanner, BuffersFromBothEnds) {
+  for (const uint32_t seed : {3u, 40u}) {
+    std::mt19937 random(seed);
+    const auto draw = [&](int32_t low, int32_t high) {
+      return low + static_cast<int32_t>(random() % static_cast<uint32_t>(high - low + 1));
+    };
+    std::vector<ArenaBuffer> buffers;
+    const int32_t count = draw(8, 40);
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t first = draw(0, count / 2);
+      const int64_t size = draw(1, 4096);
+      const int32_t longest = draw(1, count / 2);
+      buffers.push_back({size, 16, first, first + draw(0, longest)});
+    }
+    const ArenaPlan plan = plan_arena(buffers, {}, ArenaSearch::kLong);
+    expect_sound(buffers, plan);
+    EXPECT_LE(plan.total * 100, plan.max_live * 101) << plan.total << " of " << plan.max_live;
+  }
+}
+
+void expect_trails_kept(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails,
+                        const ArenaPlan& plan) {
+  int64_t top = 0;
+  for (uint32_t a = 0; a < buffers.size(); ++a) {
+    EXPECT_EQ(plan.offsets[a] % buffers[a].alignment, 0);
+    if (buffers[a].size > 0) top = std::max(top, plan.offsets[a] + buffers[a].size);
+    for (uint32_t b = 0; b < a; ++b) {
+      if (buffers[a].first > buffers[b].last || buffers[b].first > buffers[a].last ||
+          plan.offsets[a] >= plan.offsets[b] + buffers[b].size ||
+          plan.offsets[b] >= plan.offsets[a] + buffers[a].size)
+        continue;
+      EXPECT_TRUE(std::ranges::any_of(
+          trails,
+          [&](const ArenaTrail& trail) {
+            return std::minmax(trail.operand, trail.result) == std::minmax(a, b) &&
+                   plan.offsets[trail.result] + trail.lag <= plan.offsets[trail.operand];
+          }))
+          << a << " and " << b;
+    }
+  }
+  EXPECT_EQ(plan.total, top);
+  EXPECT_GE(plan.total, plan.max_live);
+}
+
 TEST(ArenaPlanner, TrailsAreKept) {
   std::mt19937 random(11);
-  int smaller = 0;
+  int smaller = 0, smallest = 0;
   for (int round = 0; round < 60; ++round) {
-    const std::vector<ArenaBuffer> buffers =
-        random_buffers(random, 5 + static_cast<int>(random() % 60));
+    std::vector<ArenaBuffer> buffers = random_buffers(random, 5 + static_cast<int>(random() % 60));
+    // With one alignment the long search plans the arena from its top too.
+    if (round % (2 * kLongEvery) == 0)
+      for (ArenaBuffer& buffer : buffers) buffer.alignment = 16;
     std::vector<ArenaTrail> trails;
     for (uint32_t a = 0; a < buffers.size(); ++a)
       for (uint32_t b = 0; b < buffers.size(); ++b)
@@ -148,29 +219,16 @@ TEST(ArenaPlanner, TrailsAreKept) {
             buffers[a].size > 0 && buffers[b].size > 0 && random() % 2 == 0)
           trails.push_back({a, b, static_cast<int64_t>(random() % 4000) - 1000});
     const ArenaPlan plan = plan_arena(buffers, trails);
-    int64_t top = 0;
-    for (uint32_t a = 0; a < buffers.size(); ++a) {
-      EXPECT_EQ(plan.offsets[a] % buffers[a].alignment, 0);
-      if (buffers[a].size > 0) top = std::max(top, plan.offsets[a] + buffers[a].size);
-      for (uint32_t b = 0; b < a; ++b) {
-        if (buffers[a].first > buffers[b].last || buffers[b].first > buffers[a].last ||
-            plan.offsets[a] >= plan.offsets[b] + buffers[b].size ||
-            plan.offsets[b] >= plan.offsets[a] + buffers[a].size)
-          continue;
-        EXPECT_TRUE(std::ranges::any_of(
-            trails,
-            [&](const ArenaTrail& trail) {
-              return std::minmax(trail.operand, trail.result) == std::minmax(a, b) &&
-                     plan.offsets[trail.result] + trail.lag <= plan.offsets[trail.operand];
-            }))
-            << a << " and " << b;
-      }
-    }
-    EXPECT_EQ(plan.total, top);
-    EXPECT_GE(plan.total, plan.max_live);
+    expect_trails_kept(buffers, trails, plan);
     smaller += plan.total < plan_arena(buffers).total ? 1 : 0;
+    if (round % kLongEvery != 0) continue;
+    const ArenaPlan searched_long = plan_arena(buffers, trails, ArenaSearch::kLong);
+    expect_trails_kept(buffers, trails, searched_long);
+    EXPECT_LE(searched_long.total, plan.total);
+    smallest += searched_long.total < plan.total ? 1 : 0;
   }
   EXPECT_GE(smaller, 20);
+  EXPECT_GE(smallest, 7);  // of 15
 }
 
 TEST(ArenaPlanner, EdgeCases) {
