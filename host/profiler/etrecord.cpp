@@ -27,6 +27,7 @@ constexpr std::string_view kMarker = "ETRECORD_V0", kEdgeProgram = "edge_dialect
 // Upstream's reader takes any member for a program, unless its name ends like one that belongs to a
 // program.
 constexpr std::string_view kOurs = "deuteron/operators_constants";
+constexpr std::string_view kNxpDelegate = "NeutronBackend";
 constexpr std::string_view kEdgeOps = "executorch.exir.dialects.edge.ops.";
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -40,14 +41,14 @@ Json handles_of(const Origin& origin) {
 }
 
 // Every command has an entry, in order: upstream takes for one that has none the last whose digits
-// are in it. So has the event behind the last command, in which NXP's driver writes the profile.
-Json delegate_json(const OperatorMap& map, int32_t instruction, int32_t commands) {
+// are in it. So has the event behind the last kernel, in which NXP's driver writes the profile.
+Json delegate_json(const OperatorMap& map, int32_t instruction, int32_t commands, bool is_nxp) {
   Json handles = Json::object();
   for (int32_t command = 0; command < commands; ++command) {
     const MappedStep* step = map.served(instruction, command);
     handles[std::to_string(command)] = step == nullptr ? Json::array() : handles_of(step->origin);
   }
-  handles[std::to_string(commands)] = Json::array();
+  if (is_nxp) handles[std::to_string(commands)] = Json::array();
   return handles;
 }
 
@@ -114,8 +115,9 @@ Result<std::vector<std::byte>> to_etrecord(const PteFile& pte_file, const pt2::E
     // module.
     handles[key] = commands > 0 ? Json::array() : handles_of(call.origin);
     if (commands > 0)
-      delegates[key] = {{"name", call.kernel},
-                        {"delegate_map", delegate_json(map, instruction, commands)}};
+      delegates[key] = {
+          {"name", call.kernel},
+          {"delegate_map", delegate_json(map, instruction, commands, call.kernel == kNxpDelegate)}};
   }
   ZipWriter writer;
   const auto add_text = [&](std::string_view name, const std::string& text) {
