@@ -184,8 +184,8 @@ class BudgetSearch {
       return std::pair(choice.cost.sram_bytes, choice.least);
     };
     std::ranges::stable_sort(tried_, {}, bytes);
-    const auto [same, end] = std::ranges::unique(tried_, {}, bytes);
-    tried_.erase(same, end);
+    const auto same = [&](const Choice& a, const Choice& b) { return bytes(a) == bytes(b); };
+    tried_.erase(std::unique(tried_.begin(), tried_.end(), same), tried_.end());
     int searched = 0;
     for (const Choice& choice : tried_) {
       if (choice.least >= best_->cost.sram_bytes) continue;

@@ -7,26 +7,12 @@
 #include <algorithm>
 #include <random>
 
+#include "test/unit/arena_plans.h"
+
 namespace dtr {
 namespace {
 
-void expect_sound(std::span<const ArenaBuffer> buffers, const ArenaPlan& plan) {
-  ASSERT_EQ(plan.offsets.size(), buffers.size());
-  int64_t top = 0;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    EXPECT_GE(plan.offsets[i], 0);
-    EXPECT_EQ(plan.offsets[i] % buffers[i].alignment, 0);
-    if (buffers[i].size > 0) top = std::max(top, plan.offsets[i] + buffers[i].size);
-    for (size_t j = 0; j < i; ++j) {
-      const bool in_time =
-          buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
-      const bool in_space = plan.offsets[i] < plan.offsets[j] + buffers[j].size &&
-                            plan.offsets[j] < plan.offsets[i] + buffers[i].size;
-      EXPECT_FALSE(in_time && in_space) << i << " and " << j;
-    }
-  }
-  EXPECT_EQ(plan.total, top);
-}
+using test::expect_sound;
 
 int64_t brute_force_max_live(std::span<const ArenaBuffer> buffers) {
   int64_t most = 0;

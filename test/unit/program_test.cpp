@@ -15,6 +15,7 @@
 #include "device/numerics/crc32.h"
 #include "device/pte/debug_map_generated.h"
 #include "device/pte/program_generated.h"
+#include "test/unit/arena_plans.h"
 #include "test/unit/plan_builder.h"
 #include "test/unit/test_files.h"
 
@@ -163,7 +164,7 @@ TEST(MemoryPlanner, InputsLiveFromTheStartAndOutputsToTheEnd) {
     EXPECT_NE(name, "bias");
   }
   places.total = map->arena_bytes;
-  expect_sound(buffers, places);
+  test::expect_sound(buffers, places);
 }
 
 // An input that only the last of three calls reads, and an output that the first one makes.
