@@ -201,7 +201,7 @@ TEST(IoQuantization, WhatMakesNoSenseIsNotTold) {
     EXPECT_TRUE(session) << to_text(session.error());
     const std::vector<int8_t> x(6, 3);
     const Tensor codes = row_of(x);
-    const TensorView input = codes.view();
+    const TensorView& input = codes.view();
     EXPECT_TRUE(session && (*session)->run({&input, 1}));
     return file->io_quantization(0, false, 0).has_value();
   };
@@ -236,7 +236,7 @@ TEST(IoQuantization, ARangeBeyondInt8GivesNoCodes) {
   ASSERT_TRUE(session);
   const std::vector<float> x(6, 1.0f);
   const Tensor values = row_of(x);
-  const TensorView input = values.view();
+  const TensorView& input = values.view();
   const auto run = (*session)->run({&input, 1});
   ASSERT_FALSE(run);
   EXPECT_EQ(run.error().id, DiagnosticId::kRunInput);
@@ -267,7 +267,7 @@ TEST(IoQuantization, SessionsTakeValuesAndCodes) {
   // nearbyint(0.11 · (code + 7) / 0.25)
   const std::vector<int8_t> want = {0, 4, -4, 22, 47, -41};
   for (const Tensor& given : {row_of(x), row_of(codes)}) {
-    const TensorView input = given.view();
+    const TensorView& input = given.view();
     const auto outputs = (*session)->run({&input, 1});
     ASSERT_TRUE(outputs) << to_text(outputs.error());
     const auto got = outputs->front().view().values<int8_t>();
