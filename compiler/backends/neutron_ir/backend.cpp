@@ -21,9 +21,10 @@ class Converted final : public LoweredPartition {
       inputs.push_back({.bytes = static_cast<uint32_t>(graph.type(input).bytes())});
     for (const ValueId output : graph.outputs())
       outputs.push_back({.bytes = static_cast<uint32_t>(graph.type(output).bytes())});
-    if (conversion.kernels) add_kernels(graph, ops, *conversion.kernels);
+    std::set<OpId> listed;  // that a kernel computes
+    if (conversion.kernels) add_kernels(graph, ops, *conversion.kernels, listed);
     for (const OpId op : graph.ops())
-      if (!listed_.contains(op))
+      if (!listed.contains(op))
         step_info.push_back({.command = StepInfo::kNoCommand,
                              .kernel = "NeutronGraph",
                              .origin = graph.op(op).origin,
@@ -41,7 +42,7 @@ class Converted final : public LoweredPartition {
   }
 
   void add_kernels(const Graph& graph, const std::vector<OpId>& ops,
-                   const std::vector<LoggedKernel>& kernels) {
+                   const std::vector<LoggedKernel>& kernels, std::set<OpId>& listed) {
     uint32_t command = 0;
     for (const LoggedKernel& kernel : kernels) {
       StepInfo step{.command = command++, .kernel = kernel.name, .origin = {}};
@@ -50,14 +51,13 @@ class Converted final : public LoweredPartition {
       for (const OpId op : computed) {
         step.origin =
             op == *computed.begin() ? graph.op(op).origin : merge(step.origin, graph.op(op).origin);
-        if (listed_.insert(op).second) step.macs += macs_of(graph, op);
+        if (listed.insert(op).second) step.macs += macs_of(graph, op);
       }
       step_info.push_back(std::move(step));
     }
   }
 
   std::vector<std::byte> payload_;
-  std::set<OpId> listed_;  // that a kernel computes
 };
 
 class NeutronIrBackend final : public DelegateBackend {

@@ -69,7 +69,8 @@ Result<std::vector<NeutronOperand>> operands(const Graph& graph, std::span<const
 
 }  // namespace
 
-Result<Conversion> payload_of(const Graph& graph, std::span<const std::byte> converted) {
+Result<std::vector<std::byte>> payload_of(const Graph& graph,
+                                          std::span<const std::byte> converted) {
   Result<tflite::ModelFile> file = tflite::ModelFile::open(converted, "converted.tflite");
   if (!file) return bad("cannot be read: " + file.error().reason);
   if (file->operators.size() != 1) {
@@ -109,7 +110,7 @@ Result<Conversion> payload_of(const Graph& graph, std::span<const std::byte> con
   std::vector<std::byte> packed = pack(payload);
   if (const Result<NeutronPayload> read = parse_neutron_payload(packed); !read)
     return bad("makes no payload: " + read.error().reason);
-  return Conversion{.payload = std::move(packed), .kernels = {}};
+  return packed;
 }
 
 Result<Conversion> convert(const Graph& graph, std::span<const std::byte> model,
@@ -163,10 +164,9 @@ Result<Conversion> convert(const Graph& graph, std::span<const std::byte> model,
         done->output);
   const Result<FileContents> converted = FileContents::read(after);
   if (!converted) return failed(options.command, "wrote nothing", done->output);
-  DTR_ASSIGN(Conversion made, payload_of(graph, converted->bytes()));
+  DTR_ASSIGN(std::vector<std::byte> payload, payload_of(graph, converted->bytes()));
   DTR_ASSIGN(const tflite::ModelFile file, tflite::ModelFile::open(model, before));
-  made.kernels = read_converter_log(done->output, file);
-  return made;
+  return Conversion{std::move(payload), read_converter_log(done->output, file)};
 }
 
 }  // namespace dtr::neutron_ir

@@ -20,7 +20,7 @@ struct Conversion {
 Result<Conversion> convert(const Graph& graph, std::span<const std::byte> model,
                            const std::string& target, const ConverterOptions& options);
 
-// Extracts the payload from a converted model; `kernels` stays empty. Error: kConverterOutput.
-Result<Conversion> payload_of(const Graph& graph, std::span<const std::byte> converted);
+// Extracts the payload from a converted model. Error: kConverterOutput.
+Result<std::vector<std::byte>> payload_of(const Graph& graph, std::span<const std::byte> converted);
 
 }  // namespace dtr::neutron_ir

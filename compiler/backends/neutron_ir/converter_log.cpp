@@ -59,7 +59,6 @@ std::vector<Part> read_parts(std::string_view text) {
 
 // An operator in the listing of a part.
 struct Node {
-  std::string_view type;
   std::vector<std::string_view> inputs, outputs;
 };
 std::map<std::string_view, std::vector<Node>> read_nodes(std::string_view text) {
@@ -74,8 +73,8 @@ std::map<std::string_view, std::vector<Node>> read_nodes(std::string_view text) 
       nodes = nullptr;  // of what follows no operator is told
     } else if (nodes == nullptr) {
       continue;
-    } else if (const std::string_view type = value_of(line, "Type:"); !type.empty()) {
-      nodes->push_back({type, {}, {}});
+    } else if (!value_of(line, "Type:").empty()) {
+      nodes->emplace_back();
       list = nullptr;
     } else if (line == "Inputs:" || line == "Outputs:") {
       if (nodes->empty()) continue;  // those of the part itself
@@ -165,7 +164,7 @@ std::optional<std::vector<LoggedKernel>> read_converter_log(std::string_view log
     if (listed != nodes.end()) operators = matcher.operators_of(listed->second);
     known |= !operators.empty();
     for (const std::string_view kernel : part.kernels)
-      kernels.push_back({as_terminal(kernel), operators, &kernel == &part.kernels.front()});
+      kernels.push_back({as_terminal(kernel), operators});
   }
   if (!known || kernels.empty()) return std::nullopt;
   return kernels;

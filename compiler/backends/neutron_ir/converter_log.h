@@ -16,7 +16,6 @@ namespace dtr::neutron_ir {
 struct LoggedKernel {
   std::string name;               // "Conv2d"; plain text
   std::vector<size_t> operators;  // of the model, by index, sorted; all of the kernel's part
-  bool first = true;              // of the kernels of that part
 };
 
 // The kernels in the order of their events. std::nullopt: the log has another form, names no
