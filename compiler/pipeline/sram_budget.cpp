@@ -77,9 +77,9 @@ class BudgetSearch {
 
   Result<MemoryMap> run() {
     MemoryMap memory;
-    DTR_ASSIGN(const std::optional<PlannedCost> unlimited, plan(kUnlimited, kWays.back(), &memory));
+    DTR_ASSIGN(const std::optional<Choice> unlimited, plan(kUnlimited, kWays.back(), &memory));
     if (!unlimited) return tl::unexpected(*std::move(why_not_));
-    const PlannedCost first = *unlimited;
+    const PlannedCost& first = unlimited->cost;
     largest_ = first.sram_bytes;
     const bool fits = first.sram_bytes <= budget_.bytes;
     uint32_t& flags = emitted_.plan.manifest_flags;
@@ -89,7 +89,7 @@ class BudgetSearch {
 
     std::optional<uint64_t> fastest;  // cycles of the fastest plan that fits
     if (fits) {
-      best_ = Choice{.limit = kUnlimited, .cost = first};
+      best_ = unlimited;
       fastest = first.cycles;
     } else {
       DTR_TRY(find_fastest(fastest));
@@ -110,10 +110,10 @@ class BudgetSearch {
       staged = StagedPlacement::kLong;
       DTR_TRY(search_long());
     }
-    DTR_ASSIGN(const std::optional<PlannedCost> cost,
+    DTR_ASSIGN(const std::optional<Choice> last,
                plan(best_->limit, best_->overlaps, &planned, staged));
-    DTR_CHECK(cost && cost->sram_bytes <= best_->cost.sram_bytes);
-    best_->cost = *cost;
+    DTR_CHECK(last && last->cost.sram_bytes <= best_->cost.sram_bytes);
+    best_ = last;
     // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
     if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small();
     return planned;
@@ -139,9 +139,8 @@ class BudgetSearch {
   }
 
   // Plans delegates within `limit` bytes. std::nullopt: some delegate does not fit.
-  Result<std::optional<PlannedCost>> plan(uint64_t limit, Overlaps overlaps,
-                                          MemoryMap* kept = nullptr,
-                                          StagedPlacement staged = StagedPlacement::kTogether) {
+  Result<std::optional<Choice>> plan(uint64_t limit, Overlaps overlaps, MemoryMap* kept = nullptr,
+                                     StagedPlacement staged = StagedPlacement::kTogether) {
     check_cancelled();
     for (size_t call = 0; call < emitted_.partitions.size(); ++call) {
       if (emitted_.partitions[call] == nullptr) continue;
@@ -163,9 +162,10 @@ class BudgetSearch {
                plan_memory(emitted_.plan, kNoLimit,
                            limit == kUnlimited ? StagedPlacement::kAround : staged));
     DTR_ASSIGN(const PlannedCost cost, cost_of(memory));
-    least_ = cost.sram_bytes - static_cast<uint64_t>(memory.arena_bytes - memory.max_live_bytes);
+    const auto gaps = static_cast<uint64_t>(memory.arena_bytes - memory.max_live_bytes);
     if (kept != nullptr) *kept = std::move(memory);
-    return cost;
+    return Choice{
+        .limit = limit, .overlaps = overlaps, .cost = cost, .least = cost.sram_bytes - gaps};
   }
 
   static bool is_smaller(const Choice& choice, const std::optional<Choice>& than) {
@@ -190,12 +190,10 @@ class BudgetSearch {
     for (const Choice& choice : tried_) {
       if (choice.least >= best_->cost.sram_bytes) continue;
       if (searched++ == kMostLong) break;
-      DTR_ASSIGN(const std::optional<PlannedCost> cost,
+      DTR_ASSIGN(const std::optional<Choice> found,
                  plan(choice.limit, choice.overlaps, nullptr, StagedPlacement::kTogetherLong));
-      DTR_CHECK(cost.has_value());
-      Choice found = choice;
-      found.cost = *cost;
-      if (is_smaller(found, best_)) best_ = found;
+      DTR_CHECK(found.has_value());
+      keep(*found);
     }
     return {};
   }
@@ -205,18 +203,18 @@ class BudgetSearch {
     for (const Overlaps overlaps : kWays) {
       uint64_t limit = budget_.bytes;
       for (int i = 0; i < kMostTries && limit > 0; ++i) {
-        DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit, overlaps));
-        if (!cost) break;
-        const Choice choice{.limit = limit, .overlaps = overlaps, .cost = *cost, .least = least_};
-        if (cost->sram_bytes <= budget_.bytes) {
-          if (!fastest || cost->cycles < *fastest) {
-            fastest = cost->cycles;
+        DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, overlaps));
+        if (!choice) break;
+        const PlannedCost& cost = choice->cost;
+        if (cost.sram_bytes <= budget_.bytes) {
+          if (!fastest || cost.cycles < *fastest) {
+            fastest = cost.cycles;
             best_ = choice;
           }
           break;
         }
-        if (!fastest) keep(choice);
-        const uint64_t excess = cost->sram_bytes - budget_.bytes;
+        if (!fastest) keep(*choice);
+        const uint64_t excess = cost.sram_bytes - budget_.bytes;
         limit = limit > excess ? limit - excess : 0;
       }
     }
@@ -231,8 +229,7 @@ class BudgetSearch {
   }
   Result<void> find_smallest(uint64_t most_cycles, Overlaps overlaps) {
     std::optional<Choice> smallest;
-    const auto see = [&](uint64_t limit, const PlannedCost& cost) {
-      const Choice choice{.limit = limit, .overlaps = overlaps, .cost = cost, .least = least_};
+    const auto see = [&](const Choice& choice) {
       if (is_smaller(choice, smallest)) smallest = choice;
       tried_.push_back(choice);
       keep(choice);
@@ -240,12 +237,12 @@ class BudgetSearch {
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
     for (int i = 0; i < kMostSteps && high - low > std::max(kStep, high / kPart); ++i) {
       const uint64_t limit = low + (high - low) / 2;
-      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit, overlaps));
-      if (!cost || cost->cycles > most_cycles) {
+      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, overlaps));
+      if (!choice || choice->cost.cycles > most_cycles) {
         low = limit;
         continue;
       }
-      see(limit, *cost);
+      see(*choice);
       high = limit;
     }
     // Gaps of the arena do not shrink with the limit: a plan within more bytes may need fewer.
@@ -253,8 +250,8 @@ class BudgetSearch {
     const uint64_t top = smallest->cost.sram_bytes;
     for (uint64_t i = 1; i <= kNeighbours && high < top; ++i) {
       const uint64_t limit = high + (top - high) * i / (kNeighbours + 1);
-      DTR_ASSIGN(const std::optional<PlannedCost> cost, plan(limit, overlaps));
-      if (cost && cost->cycles <= most_cycles) see(limit, *cost);
+      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, overlaps));
+      if (choice && choice->cost.cycles <= most_cycles) see(*choice);
     }
     return {};
   }
@@ -282,7 +279,6 @@ class BudgetSearch {
   bool program_is_in_sram_ = false;
   std::optional<Choice> best_;
   std::vector<Choice> tried_;  // by find_smallest
-  uint64_t least_ = 0;         // Choice::least of the last plan
   std::optional<Diagnostic> why_not_;
   uint64_t why_not_limit_ = 0;
 };
