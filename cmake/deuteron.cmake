@@ -94,6 +94,18 @@ function(dtr_freestanding_library name)
   target_compile_options(dtr_${name} PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
 endfunction()
 
+# dtr_fast(TARGET [SOURCE…]): in a Release build for this machine TARGET is compiled with -O3, also
+# where the build's level is lower for the size of the program, as the wheel's. The sources named
+# have functions for instruction sets of their own: g++ compiles these with the level of the
+# precompiled headers, so that they go without.
+function(dtr_fast target)
+  if(CMAKE_CROSSCOMPILING OR CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # dtr_test(NAME SOURCES …  DEPENDS …): GoogleTest program `test_NAME`, registered with ctest as one
 # test a program.
 function(dtr_test name)
