@@ -16,6 +16,7 @@ import hashlib
 import importlib.util
 import json
 import re
+import unittest
 from collections import Counter
 from pathlib import Path
 
@@ -45,6 +46,12 @@ def pytest_configure():
                 f"torchvision::{name}",
                 "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
             )
+
+
+def pytest_pycollect_makeitem(obj):
+    """Collects the classes that are marked for unittest's own runner alone, too."""
+    if isinstance(obj, type) and issubclass(obj, unittest.TestCase):
+        obj.__test__ = True
 
 
 def pytest_addoption(parser):

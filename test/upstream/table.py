@@ -20,7 +20,7 @@ HEAD = """# ExecuTorch's NXP tests
 
 The tests that ship in the wheel of ExecuTorch 1.4.1 (`backends/nxp/tests`), unmodified, with Deuteron in the place of NXP's closed tools
 ([python.md](python.md)). `make test-upstream` writes this page; `make test-upstream SAMPLE=150` runs a sample, the same in every run. Both fail
-if a test fails for a reason that is not one of the classes below.
+if a test fails for a reason that is not one of the classes below. The classes that are marked for unittest's own runner are among them.
 
 A numeric test runs a program with the delegate and one without, and compares their results. The column *equal* counts tests whose results are the
 same in every element; *different* counts those that passed with differences that the test allows, with the number of such elements.
