@@ -46,7 +46,7 @@ class Converter {
 
   Result<ConversionReport> run() {
     DTR_ASSIGN(quantizations_, group_quantizations(module_, graph_, annotation_, calibration_));
-    for (const QuantizationGroup& group : annotation_.groups) note_empty(group);
+    note_empty();
     report_.float_graph = graph_;
     report_.selected = annotation_.selected;
     report_patterns();
@@ -77,29 +77,47 @@ class Converter {
                                    .shared = conflict.shared});
   }
 
-  // Values of one quantization that no sample brings to anything but zero: any scale fits, and real
-  // data may not fit it.
-  void note_empty(const QuantizationGroup& group) {
-    if (group.spec.kind == Kind::kFixed) return;
+  // The first of the values of one quantization that no sample brings to anything but zero: any
+  // scale fits, and real data may not fit it. Invalid: there is none.
+  ValueId empty_value(const QuantizationGroup& group) const {
+    if (group.spec.kind == Kind::kFixed) return {};
     ValueId first;
     for (const ValueId id : group.observed) {
-      if (graph_.is_constant(id)) return;
+      if (graph_.is_constant(id)) return {};
       const Range range = calibration_.values.at(graph_.value(id).name).range();
-      if (range.min != 0 || range.max != 0) return;
+      if (range.min != 0 || range.max != 0) return {};
       if (!first.valid()) first = id;
     }
-    if (!first.valid()) return;
     // A mask that holds nothing but what it excludes with.
-    if (const OpId fill = graph_.producer_if(first, ops::kMaskedFill);
-        fill.valid() && graph_.op(fill).attributes.get<double>("value") == 0)
-      return;
+    const OpId fill = graph_.producer_if(first, ops::kMaskedFill);
+    const bool excludes = fill.valid() && graph_.op(fill).attributes.get<double>("value") == 0;
+    return excludes ? ValueId{} : first;
+  }
+
+  // One warning for all: a model that was not trained may have a hundred of them.
+  void note_empty() {
+    constexpr size_t kMostNames = 3;
+    std::vector<ValueId> empty;
+    for (const QuantizationGroup& group : annotation_.groups)
+      if (const ValueId value = empty_value(group); value.valid()) empty.push_back(value);
+    if (empty.empty()) return;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < std::min(empty.size(), kMostNames); ++i)
+      names.push_back(fmt::format("`{}`", graph_.value(empty[i]).name));
+    if (empty.size() > kMostNames)
+      names.push_back(fmt::format("{} more values", empty.size() - kMostNames));
+    const bool one = names.size() == 1;
+    const std::string last = names.back();
+    names.pop_back();
     report_.notes.push_back(
         {.id = DiagnosticId::kCalibrationEmpty,
-         .reason =
-             fmt::format("`{}` is zero in every calibration sample; nothing is known of its range",
-                         graph_.value(first).name),
-         .fix = "give samples that reach it, or check the operators before it",
-         .place = place_of_value(module_, graph_, first),
+         .reason = fmt::format(
+             "{}{}{} {} zero in every calibration sample; nothing is known of {}",
+             fmt::join(names, ", "), one ? "" : " and ", last, one ? "is" : "are",
+             one ? "its range" : "their ranges"),
+         .fix = one ? "give samples that reach it, or check the operators before it"
+                    : "give samples that reach them, or check the operators before them",
+         .place = place_of_value(module_, graph_, empty.front()),
          .severity = Severity::kWarning});
   }
 

@@ -499,6 +499,28 @@ graph @forward(%x: f32[1,2]) {
             "  fix: give samples that reach it, or check the operators before it");
 }
 
+TEST(Convert, NamesThreeOfManyEmptyValues) {
+  Module module = parse(R"(graph @forward(%x: f32[1,2]) {
+  %w: f32[2,2] = constant splat<0>
+  %a: f32[1,2] = aten.linear(%x, %w)
+  %b: f32[1,2] = aten.linear(%a, %w)
+  %c: f32[1,2] = aten.linear(%b, %w)
+  %d: f32[1,2] = aten.linear(%c, %w)
+  %e: f32[1,2] = aten.linear(%d, %w)
+  return %e
+}
+)");
+  ConversionReport report;
+  converted_ops(
+      module,
+      {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0)}, {QuantSpec::affine()}}}},
+      &report);
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_EQ(report.notes[0].reason,
+            "`a`, `b`, `c` and 2 more values are zero in every calibration sample; nothing is known "
+            "of their ranges");
+}
+
 // A range of calibration is a range, however small; only one without elements is not.
 TEST(Convert, TinyActivationsHaveAllCodes) {
   for (const auto& [top, scale] : {std::pair{1e-9F, 1e-9 / 255}, {0.0F, 0x1p-20}}) {
