@@ -104,16 +104,32 @@ ConstantId ConstantPool::find_or_add(DType dtype, std::span<const std::byte> byt
         (bytes.empty() || std::memcmp(entry.bytes.data(), bytes.data(), bytes.size()) == 0);
     if (same) return {at->second};
   }
-  Entry entry{dtype, hash, bytes, nullptr};
+  Entry entry{.dtype = dtype, .hash = hash, .bytes = bytes, .owned = nullptr};
   if (copy && !bytes.empty()) {
     entry.owned.reset(new std::byte[bytes.size()]);
     std::memcpy(entry.owned.get(), bytes.data(), bytes.size());
     entry.bytes = {entry.owned.get(), bytes.size()};
+    owned_bytes_ += bytes.size();
   }
   const auto index = static_cast<uint32_t>(entries_.size());
   entries_.push_back(std::move(entry));
   by_hash_.emplace(hash, index);
   return {index};
+}
+
+void ConstantPool::release_unused(const std::vector<bool>& used) {
+  DTR_CHECK(used.size() == entries_.size());
+  for (uint32_t index = 0; index < entries_.size(); ++index) {
+    Entry& entry = entries_[index];
+    if (used[index] || entry.owned == nullptr) continue;
+    owned_bytes_ -= entry.bytes.size();
+    entry.owned.reset();
+    entry.bytes = {};
+    entry.released = true;
+    const auto [begin, end] = by_hash_.equal_range(entry.hash);
+    by_hash_.erase(
+        std::find_if(begin, end, [&](const auto& known) { return known.second == index; }));
+  }
 }
 
 }  // namespace dtr

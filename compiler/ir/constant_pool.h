@@ -11,6 +11,7 @@
 
 #include "compiler/ir/type.h"
 #include "compiler/support/detached_bytes.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/support/file_contents.h"
 
 namespace dtr {
@@ -38,7 +39,11 @@ class ConstantPool {
   }
 
   DType dtype(ConstantId id) const { return entries_.at(id.index).dtype; }
-  std::span<const std::byte> bytes(ConstantId id) const { return entries_.at(id.index).bytes; }
+  std::span<const std::byte> bytes(ConstantId id) const {
+    const Entry& entry = entries_.at(id.index);
+    DTR_CHECK(!entry.released);
+    return entry.bytes;
+  }
   uint64_t hash(ConstantId id) const { return entries_.at(id.index).hash; }
   template <class T>
   std::span<const T> values(ConstantId id) const {
@@ -47,18 +52,27 @@ class ConstantPool {
   }
   size_t size() const { return entries_.size(); }
 
+  // Bytes of copies, without those inside of files.
+  size_t owned_bytes() const { return owned_bytes_; }
+  // Frees the copies of constants that are not `used` (by index, for all of them): nobody may read
+  // their bytes any more. dtype and hash stay, and the same content can be added again, as another
+  // constant.
+  void release_unused(const std::vector<bool>& used);
+
  private:
   struct Entry {
     DType dtype;
     uint64_t hash;
     std::span<const std::byte> bytes;
     std::unique_ptr<std::byte[]> owned;
+    bool released = false;
   };
   ConstantId find_or_add(DType dtype, std::span<const std::byte> bytes, bool copy);
 
   std::vector<Entry> entries_;
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
   std::vector<FileContents> files_;
+  size_t owned_bytes_ = 0;
 };
 
 // 64-bit content hash, stable across machines and runs; not cryptographic.

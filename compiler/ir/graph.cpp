@@ -15,6 +15,12 @@ Origin merge(const Origin& a, const Origin& b) {
   return merged;
 }
 
+void Graph::mark_constants(std::vector<bool>& used) const {
+  for (const Value& value : values_)
+    if (value.kind == ValueKind::kConstant && !value.unused()) used.at(value.constant.index) = true;
+  for (const ConstantId initial : initial_states_) used.at(initial.index) = true;
+}
+
 OpId Graph::producer_if(ValueId id, const OpDef& def) const {
   const OpId made_by = producer(id);
   return made_by.valid() && op(made_by).def == &def ? made_by : OpId{};

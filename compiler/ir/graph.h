@@ -143,6 +143,8 @@ class Graph {
   bool is_constant(ValueId id) const {
     return id.valid() && value(id).kind == ValueKind::kConstant;
   }
+  // Marks, by index in the pool, the constants that ops, outputs and states refer to.
+  void mark_constants(std::vector<bool>& used) const;
   // The op that computes a value; invalid for inputs and constants.
   OpId producer(ValueId id) const { return id.valid() ? value(id).producer : OpId{}; }
   // The producer if its operator is `def`, else invalid.

@@ -203,7 +203,11 @@ class Compiler {
   // ---- a quantization
 
   Result<void> run_quantized_passes() { return run_passes_of(quantized_pipeline()); }
-  Result<void> run_float_passes() { return run_passes_of(float_pipeline()); }
+  Result<void> run_float_passes() {
+    DTR_TRY(run_passes_of(float_pipeline()));
+    release_constants();
+    return {};
+  }
 
   Result<void> choose_patterns() {
     DTR_ASSIGN(const Exclusions exclusions,
@@ -300,7 +304,7 @@ class Compiler {
 
   Result<void> convert_graph() {
     DTR_ASSIGN(c_.conversion, convert(c_.module, graph(), annotation_, *c_.calibration));
-    return_free_memory();
+    release_constants();
     return {};
   }
 
@@ -351,6 +355,7 @@ class Compiler {
 
   Result<void> lower() {
     DTR_ASSIGN(c_.emitted, emit(c_.module, graph(), c_.recipe, c_.partitions));
+    return_free_memory();
     return {};
   }
 
@@ -433,6 +438,15 @@ class Compiler {
 
  private:
   Graph& graph() { return c_.module.forward(); }
+  // Passes leave constants that no graph refers to any more, of the size of the weights.
+  void release_constants() {
+    std::vector<bool> used(c_.module.constants.size());
+    for (const Graph& each : c_.module.graphs) each.mark_constants(used);
+    c_.as_read.mark_constants(used);
+    if (c_.conversion) c_.conversion->float_graph.mark_constants(used);
+    c_.module.constants.release_unused(used);
+    return_free_memory();
+  }
   Result<SerializedPte> serialize(const MemoryMap& memory) const {
     return serialize_program(c_.emitted.plan, {.debug_map = settings_.debug_map,
                                                .external_constants = settings_.external_constants,

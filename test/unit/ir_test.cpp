@@ -294,5 +294,46 @@ graph @forward(%x: f32[2,3,5,7] channels_last, %q: i8[4,1] quant<0.05:-3>) {
   EXPECT_GT(parsed, 500);
 }
 
+TEST(Constants, UnusedOnesAreReleased) {
+  ConstantPool pool;
+  const float used[] = {1, 2}, unused[] = {3, 4, 5};
+  const ConstantId a = pool.add_values<float>(DType::kFloat32, used);
+  const ConstantId b = pool.add_values<float>(DType::kFloat32, unused);
+  EXPECT_EQ(pool.owned_bytes(), 20U);
+  const uint64_t hash = pool.hash(b);
+  pool.release_unused({true, false});
+  EXPECT_EQ(pool.owned_bytes(), 8U);
+  EXPECT_EQ(pool.values<float>(a)[1], 2.0F);
+  EXPECT_EQ(pool.hash(b), hash);
+  EXPECT_EQ(pool.dtype(b), DType::kFloat32);
+  EXPECT_DEATH(pool.bytes(b), "released");
+  const ConstantId again = pool.add_values<float>(DType::kFloat32, unused);
+  EXPECT_NE(again, b);
+  EXPECT_EQ(pool.values<float>(again)[2], 5.0F);
+  EXPECT_EQ(pool.add_values<float>(DType::kFloat32, used), a);
+  pool.release_unused({true, false, true});  // b once more
+  EXPECT_EQ(pool.owned_bytes(), 20U);
+}
+
+TEST(Constants, GraphMarksThoseOfOperatorsOutputsAndStates) {
+  Module module;
+  module.graphs.emplace_back();
+  Rewriter rewriter(module.forward());
+  std::vector<ConstantId> ids;
+  for (float value = 0; value < 4; ++value)
+    ids.push_back(module.constants.add_values<float>(DType::kFloat32, {&value, 1}));
+  const Type scalar{.dtype = DType::kFloat32, .shape = {1}};
+  const ValueId read = rewriter.add_constant(scalar, ids[0], "read");
+  rewriter.add_constant(scalar, ids[1], "unread");
+  const ValueId returned = rewriter.add_constant(scalar, ids[2], "returned");
+  rewriter.add_state(scalar, ids[3], "state");
+  const auto result = rewriter.append({.def = &ops::kRelu, .operands = {read}});
+  ASSERT_TRUE(result.has_value());
+  rewriter.set_outputs({returned, *result});
+  std::vector<bool> used(4);
+  module.forward().mark_constants(used);
+  EXPECT_EQ(used, (std::vector<bool>{true, false, true, true}));
+}
+
 }  // namespace
 }  // namespace dtr

@@ -72,6 +72,31 @@ TEST(Pipeline, RangesClipOutliersUnlessMinMaxIsAskedFor) {
   EXPECT_EQ(scale(), scale(QuantSpec::Observer::kHistogram));
 }
 
+// A weight that is computed: of the step on the way, which is as large, nothing is left.
+TEST(Pipeline, ReleasesConstantsThatOnlyLedToOthers) {
+  auto quantized =
+      quantize_model(parse(R"(graph @forward(%x: f32[1,16]) {
+  %w: f32[8,16] = constant seeded<1>
+  %gain: f32[8,1] = constant seeded<2>
+  %scaled: f32[8,16] = aten.mul.Tensor(%w, %gain)
+  %shifted: f32[8,16] = aten.add.Tensor(%scaled, %gain)
+  %y: f32[1,8] = aten.linear(%x, %shifted, _)
+  return %y
+}
+)"),
+                     {.target = find_target("imxrt700"), .samples = NoiseSamples{.count = 1}});
+  ASSERT_TRUE(quantized) << to_text(quantized.error());
+  ConstantPool& pool = quantized->module.constants;
+  std::vector<bool> used(pool.size());
+  for (const Graph* graph : {&quantized->as_read, &quantized->conversion->float_graph,
+                             &quantized->quantized, &quantized->module.forward()})
+    graph->mark_constants(used);
+  EXPECT_GT(std::ranges::count(used, false), 0);
+  const size_t kept = pool.owned_bytes();
+  pool.release_unused(used);
+  EXPECT_EQ(pool.owned_bytes(), kept);
+}
+
 TEST(Pipeline, NoiseHasAsManySamplesAsAreAskedFor) {
   for (const uint32_t count : {1U, 3U}) {
     const auto quantized = quantize_model(

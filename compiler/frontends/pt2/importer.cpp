@@ -84,13 +84,14 @@ Shape shape_of(const TensorMeta& meta) {
 
 }  // namespace
 
-Importer::Importer(const Archive& archive, Module& module)
+Importer::Importer(const Archive& archive, Module& module, size_t release_step)
     : archive_(archive),
       file_(archive.program()),
       module_(module),
       rewriter_(module.forward()),
       program_{.graph = &file_, .first_source = 0},
-      nodes_left_(kMostNodes) {}
+      nodes_left_(kMostNodes),
+      release_step_(release_step) {}
 
 Result<void> Importer::run() {
   add_sources();
@@ -107,7 +108,10 @@ Result<void> Importer::run() {
                              .severity = Severity::kNote});
   DTR_TRY(bind_inputs());
   for (size_t i = 0; i < file_.nodes.size(); ++i)
-    if (program_.live[i]) DTR_TRY(import_node(i));
+    if (program_.live[i]) {
+      DTR_TRY(import_node(i));
+      release_constants(i);
+    }
   return set_outputs();
 }
 

@@ -17,8 +17,12 @@ namespace dtr::pt2 {
 
 class Importer {
  public:
-  // `archive` and its memory must outlive the constants of `module`.
-  Importer(const Archive& archive, Module& module);
+  // So many new bytes of constants are worth a look at all of them.
+  static constexpr size_t kReleaseStep = size_t{8} << 20;
+
+  // `archive` and its memory must outlive the constants of `module`. Constants that only led to
+  // others are released whenever `release_step` more bytes are there.
+  Importer(const Archive& archive, Module& module, size_t release_step = kReleaseStep);
   Importer(const Importer&) = delete;
   Importer& operator=(const Importer&) = delete;
   // Errors: kPt2Invalid, kPt2UnsupportedOperator and other pt2 ids, each with the node and its
@@ -92,6 +96,7 @@ class Importer {
   };
   Result<std::optional<ScatteredSource>> scatter_into_source(std::string_view name, ValueId value);
   Result<void> set_outputs();
+  void release_constants(size_t index);
 
   struct Stored {
     Type type;
@@ -118,7 +123,9 @@ class Importer {
   std::vector<size_t> first_source_;    // by subgraph
   Scope program_;
   Scope* scope_ = &program_;
-  size_t nodes_left_;  // bounds what loops repeat
+  size_t nodes_left_;          // bounds what loops repeat
+  size_t release_step_;
+  size_t bytes_kept_ = 0;  // of the pool, by the last release
 };
 
 }  // namespace dtr::pt2
