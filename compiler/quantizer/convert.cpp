@@ -111,10 +111,9 @@ class Converter {
     names.pop_back();
     report_.notes.push_back(
         {.id = DiagnosticId::kCalibrationEmpty,
-         .reason = fmt::format(
-             "{}{}{} {} zero in every calibration sample; nothing is known of {}",
-             fmt::join(names, ", "), one ? "" : " and ", last, one ? "is" : "are",
-             one ? "its range" : "their ranges"),
+         .reason = fmt::format("{}{}{} {} zero in every calibration sample; nothing is known of {}",
+                               fmt::join(names, ", "), one ? "" : " and ", last, one ? "is" : "are",
+                               one ? "its range" : "their ranges"),
          .fix = one ? "give samples that reach it, or check the operators before it"
                     : "give samples that reach them, or check the operators before them",
          .place = place_of_value(module_, graph_, empty.front()),

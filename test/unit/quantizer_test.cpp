@@ -516,9 +516,10 @@ TEST(Convert, NamesThreeOfManyEmptyValues) {
       {{"aten.linear", {{QuantSpec::affine(), QuantSpec::channelwise(0)}, {QuantSpec::affine()}}}},
       &report);
   ASSERT_EQ(report.notes.size(), 1U);
-  EXPECT_EQ(report.notes[0].reason,
-            "`a`, `b`, `c` and 2 more values are zero in every calibration sample; nothing is known "
-            "of their ranges");
+  EXPECT_EQ(
+      report.notes[0].reason,
+      "`a`, `b`, `c` and 2 more values are zero in every calibration sample; nothing is known "
+      "of their ranges");
 }
 
 // A range of calibration is a range, however small; only one without elements is not.

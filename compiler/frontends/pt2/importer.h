@@ -123,7 +123,7 @@ class Importer {
   std::vector<size_t> first_source_;    // by subgraph
   Scope program_;
   Scope* scope_ = &program_;
-  size_t nodes_left_;          // bounds what loops repeat
+  size_t nodes_left_;  // bounds what loops repeat
   size_t release_step_;
   size_t bytes_kept_ = 0;  // of the pool, by the last release
 };
