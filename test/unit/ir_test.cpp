@@ -320,7 +320,7 @@ TEST(Constants, GraphMarksThoseOfOperatorsOutputsAndStates) {
   module.graphs.emplace_back();
   Rewriter rewriter(module.forward());
   std::vector<ConstantId> ids;
-  for (float value = 0; value < 4; ++value)
+  for (const float value : {0.0F, 1.0F, 2.0F, 3.0F})
     ids.push_back(module.constants.add_values<float>(DType::kFloat32, {&value, 1}));
   const Type scalar{.dtype = DType::kFloat32, .shape = {1}};
   const ValueId read = rewriter.add_constant(scalar, ids[0], "read");

@@ -1,4 +1,6 @@
 // Annotation and conversion to int8.
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <limits>
 #include <map>
