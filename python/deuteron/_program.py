@@ -174,7 +174,10 @@ class Program:
         Of a program of ``compile(…, io="int8")``. Its inputs may be given as codes or as float32
         values, which are quantized; its outputs are codes: ``program.codes["output_0"].values(y)``.
         """
-        return {name: Codes(*rest) for name, *rest in self._handle.codes()}
+        return {
+            name: Codes(scale, zero_point, minimum, maximum)
+            for name, scale, zero_point, minimum, maximum in self._handle.codes()
+        }
 
     @property
     def states(self) -> list[InputSpec]:

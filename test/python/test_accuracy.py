@@ -57,19 +57,21 @@ def test_the_summary_says_what_was_gained(tuned):
     assert plain.accuracy is None and deuteron.load(tuned.pte).accuracy is None
 
 
-def test_options_of_the_result_make_it(tuned):
+def test_options_of_the_result_make_it():
+    model, calibration = MODELS / "relu6.pt2", MODELS / "relu6.npz"
+    tuned = deuteron.compile(model, calibration, accuracy="auto")
     words = tuned.accuracy.result.options
     after = {word: words[i + 1] for i, word in enumerate(words[:-1])}
     by_hand = deuteron.compile(
-        MODELS / "regression.pt2",
-        MODELS / "regression.npz",
+        model,
+        calibration,
         equalize="--equalize" in words,
         rotate="--rotate" in words,
         round_weights=after.get("--round-weights", "nearest"),
         observer=after.get("--observer", "histogram"),
         keep_float=[words[i + 1] for i, word in enumerate(words) if word == "--keep-float"],
     )
-    assert "--equalize" in words and "--keep-float" in words
+    assert {"--equalize", "--observer", "--keep-float"} <= set(words)
     assert by_hand.pte == tuned.pte
 
 
@@ -107,6 +109,7 @@ def test_a_search_that_ends_early_is_a_warning(digits):
     assert {str(each.message).split("]")[0] for each in seen} == {
         "warning[accuracy-cut",
         "warning[accuracy-unmet",
+        "warning[check-inaccurate",
     }
     assert all(each.filename == __file__ for each in seen)
     assert not program.accuracy and program.accuracy.goal == "98.0 dB"

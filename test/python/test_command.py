@@ -108,14 +108,14 @@ def test_every_option_of_the_command_is_an_argument(command):
     }
     # What is not an argument: functions return it, methods of what they return write it, or
     # `evaluate` and its executors do it. Child processes of the interpreter are the user's to make:
-    # searches run in threads.
+    # searches run in threads. `checked` is DEUTERON_CHECKED in the environment, for all sessions.
     elsewhere = {
         "compile": "processes",
         "explore": "processes",
-        "run": "stats_json profile profile_events debug_buffer",
-        "eval": "processes checkpoint resume",
-        "verify": "processes",
-        "convert": "verbose",
+        "run": "checked stats_json profile profile_events debug_buffer",
+        "eval": "checked processes checkpoint resume",
+        "verify": "checked processes",
+        "convert": "input verbose",
         "ops": "tflite onnx pt2",
         "targets": "json fields",
         "profile": "by sort filter depth compare compare_program compare_etrecord compile_report "
