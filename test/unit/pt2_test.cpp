@@ -550,15 +550,6 @@ TEST(Pt2, EveryDamagedByteIsFoundOrHarmless) {
 // --- the full set
 // ------------------------------------------------------------------------------------------------------------------
 
-void for_each_export(const std::filesystem::path& folder,
-                     const std::function<void(const std::filesystem::path&)>& visit) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    if (entry.path().extension() == ".pt2") paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  for (const auto& path : paths) visit(path);
-}
-
 TEST(Pt2, ReadsTheFullSet) {
   if (test::shared_path("conformance").empty()) GTEST_SKIP() << "no full set (DEUTERON_SHARED)";
   size_t count = 0;
@@ -566,7 +557,7 @@ TEST(Pt2, ReadsTheFullSet) {
   for (const char* folder : {"conformance", "models"}) {
     const std::filesystem::path path = test::shared_path(folder);
     if (path.empty()) continue;
-    for_each_export(path, [&](const std::filesystem::path& file) {
+    test::for_each_export(path, [&](const std::filesystem::path& file) {
       ++count;
       const auto program = read_pt2(file.string());
       if (program) {
@@ -585,7 +576,7 @@ TEST(Pt2, ReadsTheFullSet) {
 // Returns their number.
 size_t compute_cases(const std::filesystem::path& folder) {
   size_t count = 0;
-  for_each_export(folder, [&](const std::filesystem::path& file) {
+  test::for_each_export(folder, [&](const std::filesystem::path& file) {
     if (file.filename() != "float.pt2") return;
     const auto program = read_pt2(file.string());
     if (!program) return;

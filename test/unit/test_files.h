@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <string>
@@ -64,6 +66,16 @@ inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
   const auto bytes = std::as_bytes(std::span(text));
   EXPECT_FALSE(bytes.empty()) << path;
   return {bytes.begin(), bytes.end()};
+}
+
+// Every .pt2 below the folder, in the order of their paths.
+inline void for_each_export(const std::filesystem::path& folder,
+                            const std::function<void(const std::filesystem::path&)>& visit) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".pt2") paths.push_back(entry.path());
+  std::ranges::sort(paths);
+  for (const auto& path : paths) visit(path);
 }
 
 // A folder that disappears with the object.
