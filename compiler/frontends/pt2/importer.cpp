@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "compiler/frontends/pt2/pt2.h"
 #include "compiler/frontends/pt2/remedies.h"
 #include "compiler/frontends/pt2/trace.h"
 
@@ -772,28 +771,6 @@ Result<void> Importer::set_outputs() {
   rewriter_.set_outputs(std::move(outputs));
   for (size_t i = 0; i < layouts.size(); ++i) rewriter_.set_output_layout(i, layouts[i]);
   return {};
-}
-
-Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
-                         ZipLimits limits, std::span<const DetachedBytes> detached,
-                         const DimensionSizes& sizes) {
-  DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits, detached, &sizes));
-  Module module;
-  module.file = file;
-  module.graphs.emplace_back();
-  DTR_TRY(Importer(archive, module).run());
-  return module;
-}
-
-Result<Module> read_pt2(const std::string& path, const DimensionSizes& sizes) {
-  DTR_ASSIGN(FileContents file, FileContents::read(path));
-  return read_pt2(std::move(file), path, sizes);
-}
-
-Result<Module> read_pt2(FileContents file, const std::string& path, const DimensionSizes& sizes) {
-  DTR_ASSIGN(Module module, parse_pt2(file.bytes(), path, {}, {}, sizes));
-  module.constants.keep(std::move(file));
-  return module;
 }
 
 }  // namespace dtr::pt2
