@@ -3,7 +3,7 @@
 
     bench/untrained_networks.py [--deuteron build/release/deuteron] NAME[:SIZE] …
 
-Prints a row of docs/quantization.md for each network of timm: with random weights (seed 0), batch
+Prints the two figures of docs/quantization.md for each network of timm: with random weights (seed 0), batch
 norm statistics of three batches, calibrated on 16 images of noise and judged on 8 others against
 PyTorch's float outputs. pt2e: ExecuTorch's XNNPACKQuantizer, per channel, judged in PyTorch: its
 operators other than convolutions, linear layers and sums stay float. Decibels of all outputs.

@@ -12,6 +12,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/report.h"
 #include "compiler/quantizer/annotate.h"
+#include "compiler/quantizer/small_divisors.h"
 #include "compiler/quantizer/unlike_ranges.h"
 #include "compiler/recipes/selection.h"
 #include "compiler/support/cancellation.h"
@@ -296,8 +297,10 @@ class Compiler {
     return {};
   }
 
-  Result<void> separate_unlike_ranges() {
-    const Separations separations = find_unlike_ranges(graph(), annotation_, *c_.calibration);
+  Result<void> separate_ranges() {
+    Separations separations = find_unlike_ranges(graph(), annotation_, *c_.calibration);
+    separations.small_divisors =
+        find_small_divisors(graph(), annotation_, *c_.calibration).small_divisors;
     if (!separations.empty()) annotate_graph(separations);
     return {};
   }
@@ -493,7 +496,7 @@ constexpr Step kQuantizing[] = {
     {"annotate",         &C::choose_patterns},       // Backends choose what runs in int8.
     {"equalize",         &C::equalize_channels},     // Before ranges, which it changes.
     {"calibrate",        &C::find_ranges},           // Observes annotated values, or loads ranges.
-    {"separate ranges",  &C::separate_unlike_ranges},  // Where calibration found unlike ranges.
+    {"separate ranges",  &C::separate_ranges},       // Of unlike values, of small divisors.
     {"quantize",         &C::convert_graph},         // Scales of biases follow from the ranges.
     {"round weights",    &C::round_layers},          // Sees what the layers before compute in int8.
 };

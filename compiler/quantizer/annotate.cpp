@@ -162,6 +162,12 @@ class Annotator {
           FloatReason{"quantizer-unlike",
                       "it joins values of unlike ranges; in one scale the small ones would be lost",
                       "return them as outputs of their own, or scale them alike in the model"});
+    if (std::ranges::find(separations_.small_divisors, id) != separations_.small_divisors.end())
+      return tl::unexpected(FloatReason{
+          "quantizer-small-divisor",
+          "calibration found divisors below 1/32 of the greatest, or on both sides of zero; int8 "
+          "has too few codes for them",
+          "bound the divisor from below in the model, or normalize before the product"});
     if (std::ranges::find(separations_.asked_float, id) != separations_.asked_float.end())
       return tl::unexpected(FloatReason{"quantizer-kept-float", "it is kept float as asked for",
                                         "leave it out of --keep-float"});

@@ -61,13 +61,17 @@ struct Annotation {
   std::vector<std::optional<ReadWindow>> windows;
 };
 
-// What is not to share a quantization although its pattern says so (unlike_ranges.h).
+// What is not to be quantized as its pattern says, by the ranges that calibration found.
 struct Separations {
-  std::vector<Use> apart;         // operands with a quantization of their own, rescaled for the op
-  std::vector<OpId> kept_float;   // ops that stay float
-  std::vector<OpId> asked_float;  // ops that the caller's options keep float
-  std::vector<OpId> scaling;      // products that scale channels of an input (equalize.h)
-  bool empty() const { return apart.empty() && kept_float.empty() && asked_float.empty(); }
+  std::vector<Use> apart;            // operands with a quantization of their own, rescaled for
+                                     // the op (unlike_ranges.h)
+  std::vector<OpId> kept_float;      // ops that stay float (unlike_ranges.h)
+  std::vector<OpId> small_divisors;  // divisions and their operands' ops (small_divisors.h)
+  std::vector<OpId> asked_float;     // ops that the caller's options keep float
+  std::vector<OpId> scaling;         // products that scale channels of an input (equalize.h)
+  bool empty() const {
+    return apart.empty() && kept_float.empty() && small_divisors.empty() && asked_float.empty();
+  }
 };
 
 // Asks the patterns in order for each op, in program order; the first that accepts determines the
