@@ -37,7 +37,7 @@ constexpr int kMostMasks = 4;  // of one softmax
 
 // Addends up to this exclude: 100 and more below the least of those that do not, because a softmax
 // only knows differences.
-double exclusion_limit(const std::vector<double>& addend) {
+double exclusion_limit(std::span<const double> addend) {
   double least = 0;
   for (const double value : addend)
     if (value > kExcluded) least = std::min(least, value);
@@ -155,31 +155,59 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
+  ValueId before_views(ValueId value, std::vector<ValueId>* views = nullptr) const {
+    for (OpId id = graph_.producer_if(value, ops::kView); id.valid();
+         id = graph_.producer_if(value, ops::kView)) {
+      if (views != nullptr) views->push_back(value);
+      value = graph_.op(id).operands[0];
+    }
+    return value;
+  }
+
+  // 1 where the elements of an addend take part.
+  static Tensor parts_of(std::span<const double> addend, const Shape& shape) {
+    Tensor mask(DType::kBool, shape);
+    const double limit = exclusion_limit(addend);
+    for (size_t i = 0; i < addend.size(); ++i)
+      mask.values<uint8_t>()[i] = addend[i] <= limit ? 0 : 1;
+    return mask;
+  }
+
+  // `everywhere`, which elements take part, without those that constants exclude inside of `x`.
+  std::vector<int8_t> with_masks_inside(ValueId x, std::vector<int8_t> everywhere) const {
+    for (int masks = 1; masks < kMostMasks; ++masks) {
+      const ValueId scores = before_views(x);
+      const std::optional<Combined> sum = combined(scores, ops::kAddTensor);
+      if (!sum) break;
+      const Tensor mask = parts_of(constant_doubles(module_, graph_, sum->constant),
+                                   graph_.type(sum->constant).shape);
+      const std::vector<int8_t> parts = ops::expand_mask(mask.view(), graph_.type(scores).shape);
+      for (size_t i = 0; i < everywhere.size(); ++i)
+        if (parts[i] == 0) everywhere[i] = 0;
+      x = sum->x;
+    }
+    return everywhere;
+  }
+
   Result<void> take_mask(OpId id) {
     std::vector<ValueId> views;
-    ValueId scores = graph_.op(id).operands[0];
-    while (graph_.producer_if(scores, ops::kView).valid()) {
-      views.push_back(scores);
-      scores = graph_.op(graph_.producer(scores)).operands[0];
-    }
+    const ValueId scores = before_views(graph_.op(id).operands[0], &views);
     const std::optional<Combined> sum = combined(scores, ops::kAddTensor);
     if (!sum) return visit_computed(id, scores, views);
     const Shape added = graph_.type(scores).shape;
     const Type constant = graph_.type(sum->constant);
     std::vector<double> addend = constant_doubles(module_, graph_, sum->constant);
-    Tensor mask(DType::kBool, constant.shape);
-    const double limit = exclusion_limit(addend);
+    const Tensor mask = parts_of(addend, constant.shape);
     bool rest = false;
     for (size_t i = 0; i < addend.size(); ++i) {
-      const bool takes_part = !(addend[i] <= limit);
-      mask.values<uint8_t>()[i] = takes_part ? 1 : 0;
-      if (!takes_part) addend[i] = 0;
+      if (mask.values<uint8_t>()[i] == 0) addend[i] = 0;
       rest = rest || addend[i] != 0;
     }
     const Shape shape = graph_.type(graph_.op(id).operands[0]).shape;
     std::vector<int8_t> everywhere = ops::expand_mask(mask.view(), added);
     if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; })) return {};
-    // Two constant masks are one, which may leave an empty row where neither does.
+    // Several constant masks are one, which may leave an empty row where none of them does.
+    if (leaves_empty_row(id, shape, with_masks_inside(sum->x, everywhere))) return {};
     const bool has_constant =
         graph_.op(id).operands.size() > 1 && graph_.is_constant(graph_.op(id).operands[1]);
     if (has_constant) {

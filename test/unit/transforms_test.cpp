@@ -169,6 +169,29 @@ TEST(PassManager, TellsWhatItDid) {
   EXPECT_EQ(runs->size(), 2 * float_pipeline().passes.size());
 }
 
+// Each mask leaves a score in every row, both together none in the first: float32 adds the same
+// −1e9 to both of its scores, so that they are alike. The proof compares the results.
+TEST(Passes, MasksThatLeaveNoScoreTogetherStay) {
+  for (const char* between : {"", "  %v: f32[2,2] = aten.view(%a) {size = [2, 2]}\n"}) {
+    Module module = parse(fmt::format(R"(graph @forward(%x: f32[2,2]) {{
+  %first: f32[2,2] = constant dense<0, -1e9, 0, 0>
+  %second: f32[2,2] = constant dense<-1e9, 0, 0, -1e9>
+  %a: f32[2,2] = aten.add.Tensor(%x, %first)
+{}  %s: f32[2,2] = aten.add.Tensor(%{}, %second)
+  %y: f32[2,2] = aten.softmax(%s) {{dim = 1}}
+  return %y
+}}
+)",
+                                      between, *between == 0 ? "a" : "v"));
+    const PassDef* const list[] = {&passes::kMaskSoftmax};
+    const auto runs =
+        run_passes(module, module.forward(), list, {.check_semantics = SemanticsCheck::kEachPass});
+    ASSERT_TRUE(runs) << to_text(runs.error());
+    const Graph& graph = module.forward();
+    EXPECT_EQ(graph.op(graph.producer(graph.outputs()[0])).operands.size(), 1U);
+  }
+}
+
 TEST(PassManager, FindsByName) {
   for (const PassDef* pass : all_passes()) EXPECT_EQ(find_pass(pass->name), pass);
   for (const Pipeline& pipeline : all_pipelines())
