@@ -215,6 +215,9 @@ class DelegateBackend : public Backend {
   // `graph` is the partition as a graph of its own, with layouts assigned and conversions explicit.
   // Errors: kMemoryExceeded (no schedule fits SRAM), and those of an external converter.
   virtual Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const = 0;
+  // The cycles of a call that computes `graph`, which is as for `lower`, as the simulator counts
+  // them. std::nullopt: not known.
+  virtual std::optional<uint64_t> call_cycles(Module&, Graph) const { return std::nullopt; }
 };
 
 // A backend that runs each op as one kernel call on the CPU.
@@ -222,8 +225,6 @@ class KernelBackend : public Backend {
  public:
   const KernelBackend* as_kernels() const final { return this; }
 
-  // Cycles to quantize or dequantize that many elements.
-  virtual uint64_t conversion_cycles(int64_t elements) const = 0;
   // Rewrites an op that was placed here into ops for which this backend has kernels (splits a fused
   // activation, for one). Returns true if it changed the graph. Errors: those of the rewrite, which
   // mean an invalid graph.

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
 #include "compiler/partitioner/float_fallback.h"
+#include "compiler/partitioner/layout.h"
 #include "compiler/partitioner/partition.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
@@ -213,21 +216,51 @@ class Placer {
                .bound_cycles = delegate.bound(graph_, op)};
   }
 
-  // Estimated cycles of the op on the CPU; if it runs there in float, with the conversions of its
-  // quantized operands and results.
+  // Estimated cycles of the op on the CPU, with the conversions between int8 and float around it.
   uint64_t host_cycles(OpId id) const {
     if (host_ == recipe_.size()) return 0;
-    if (const Backend* host = taking_host(id)) return host->cost(graph_, id);
     const Op& op = graph_.op(id);
-    const KernelBackend* in_float = recipe_.back()->as_kernels();
-    DTR_CHECK(in_float != nullptr);  // delegates come first in a recipe
-    uint64_t cycles = in_float->cost(graph_, id);
-    if (!can_fall_back_to_float(graph_, id)) return cycles;
-    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
-      for (const ValueId value : *values)
+    uint64_t cycles = cost_on_host(graph_, id);
+    if (taking_host(id) == nullptr) {  // it falls back to float
+      if (!can_fall_back_to_float(graph_, id)) return cycles;
+      for (const ValueId value : op.operands)
         if (value.valid() && !graph_.is_constant(value) && graph_.type(value).quantized())
-          cycles += in_float->conversion_cycles(graph_.type(value).elements());
+          cycles += conversion_cycles(graph_.type(value), ops::kDequantize);
+      for (const ValueId value : op.results)
+        if (graph_.type(value).quantized())
+          cycles += conversion_cycles(graph_.type(value), ops::kQuantize);
+    } else if (works_on_float(graph_, op)) {
+      for (const ValueId value : op.operands)
+        if (const OpId from = value.valid() ? graph_.producer_if(value, ops::kDequantize) : OpId{};
+            from.valid() && !graph_.is_constant(graph_.op(from).operands[0]))
+          cycles += cost_on_host(graph_, from);
+      for (const ValueId value : op.results)
+        for (const Use& use : graph_.value(value).uses)
+          if (graph_.op(use.op).def == &ops::kQuantize) cycles += cost_on_host(graph_, use.op);
+    }
     return cycles;
+  }
+
+  // Of the first host that takes the op; of the last one, which takes all floats, if none does.
+  uint64_t cost_on_host(const Graph& graph, OpId op) const {
+    for (size_t i = host_; i < recipe_.size(); ++i)
+      if (!recipe_[i]->refuse(graph, op)) return recipe_[i]->cost(graph, op);
+    return recipe_.back()->cost(graph, op);
+  }
+
+  // Of an op by itself that converts a tensor of the type to float or from float.
+  uint64_t conversion_cycles(const Type& quantized, const OpDef& def) const {
+    Type real = quantized;
+    real.dtype = DType::kFloat32;
+    real.quantization.reset();
+    const bool to_float = &def == &ops::kDequantize;
+    Graph part;
+    Rewriter rewriter(part);
+    OpSpec spec{.def = &def, .operands = {rewriter.add_input(to_float ? quantized : real, "x")}};
+    if (!to_float) spec.quantization = quantized.quantization;
+    const Result<OpId> op = rewriter.insert(OpId{}, std::move(spec));
+    DTR_CHECK(op.has_value());  // any quantized type has both conversions
+    return cost_on_host(part, *op);
   }
 
   // Replaces the op by a float op between conversions, and gives its reason to the float op.
@@ -335,6 +368,9 @@ class Placer {
       on_host += host_cycles(op);
     }
     if (on_delegate <= on_host) return std::nullopt;
+    // That was each op in a call of its own.
+    on_delegate = cycles_of_call(partition).value_or(on_delegate);
+    if (on_delegate <= on_host) return std::nullopt;
     const std::string limit =
         "an operator next to one on the CPU runs on the NPU if that saves cycles";
     const std::string value = fmt::format(
@@ -346,6 +382,40 @@ class Placer {
         .refusal = {"costs-more", fmt::format("{}; {}", limit, value),
                     "force it with --force-on, or bring its neighbour to the NPU", limit, value},
         .because_of = neighbour};
+  }
+
+  // The partition with its inputs and outputs as they are now: partitions that moved before it may
+  // have made other values of them.
+  Partition borders_of(const Partition& partition) const {
+    Partition now{.backend = partition.backend, .ops = partition.ops};
+    std::set<ValueId> made, seen;
+    for (const OpId id : partition.ops) {
+      for (const ValueId operand : graph_.op(id).operands)
+        if (operand.valid() && !graph_.is_constant(operand) && !made.contains(operand) &&
+            seen.insert(operand).second)
+          now.inputs.push_back(operand);
+      made.insert(graph_.op(id).results.begin(), graph_.op(id).results.end());
+    }
+    const std::set<OpId> inside(partition.ops.begin(), partition.ops.end());
+    for (const OpId id : partition.ops)
+      for (const ValueId result : graph_.op(id).results) {
+        const Value& value = graph_.value(result);
+        if (value.output_uses > 0 || std::ranges::any_of(value.uses, [&](const Use& use) {
+              return !inside.contains(use.op);
+            }))
+          now.outputs.push_back(result);
+      }
+    return now;
+  }
+
+  // Of the partition as it would be compiled; std::nullopt: the delegate does not tell.
+  std::optional<uint64_t> cycles_of_call(const Partition& partition) const {
+    const DelegateBackend& delegate = *recipe_[partition.backend]->as_delegate();
+    Graph part = extract(graph_, borders_of(partition));
+    Placement all{.backend = std::vector<uint8_t>(part.op_slots(), partition.backend),
+                  .reasons = std::vector<std::optional<Reason>>(part.op_slots())};
+    if (!assign_layouts(part, recipe_, all)) return std::nullopt;
+    return delegate.call_cycles(module_, std::move(part));
   }
 
   // The name of an operator on the CPU that is the next one before or behind the partition,

@@ -113,7 +113,7 @@ std::string refusals_text(const CompileReport& report) {
     module_width = std::clamp<size_t>(row.module_path.size(), module_width, 26);
   }
   std::string text = terminal_format(
-      "\nNot on the NPU: {} operator{}; there they would save at most {} cycles "
+      "\nNot on the NPU: {} operator{}; their own cycles there would be at most {} fewer "
       "(docs/placement.md)\n",
       report.refusals.size(), report.refusals.size() == 1 ? "" : "s",
       with_thousands(cycles_saved(report)));

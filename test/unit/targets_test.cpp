@@ -44,8 +44,6 @@ TEST(Targets, CostsAreOfTheRow) {
   TargetDescription slow = *find_target("imxrt700");
   slow.cpu.costs.element = 7;
   EXPECT_EQ(cost(slow), 7 * 10u);
-  EXPECT_EQ(make_portable_backend(*find_target("imxrt700"))->conversion_cycles(10), 33 * 10u);
-  EXPECT_EQ(make_portable_backend(*find_target("test-4x4"))->conversion_cycles(10), 66 * 10u);
 }
 
 // ---- Target files

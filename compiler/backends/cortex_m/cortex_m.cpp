@@ -22,7 +22,6 @@ const KernelRule* find_rule(const OpDef* op) {
 
 // What every call takes to read its arguments, and an element to become int8 or float.
 constexpr double kCallCycles = 1500;
-constexpr uint64_t kConversionCycles = 15;
 
 class CortexMBackend final : public KernelBackend {
  public:
@@ -63,9 +62,6 @@ class CortexMBackend final : public KernelBackend {
     return from_cpu_cycles(
         target_, static_cast<uint64_t>(kCallCycles + work.element * static_cast<double>(elements) +
                                        work.product * static_cast<double>(macs)));
-  }
-  uint64_t conversion_cycles(int64_t elements) const override {
-    return from_cpu_cycles(target_, kConversionCycles * static_cast<uint64_t>(elements));
   }
 
   Result<KernelCall> kernel_call(Module& module, const Graph& graph, OpId id) const override {

@@ -86,6 +86,10 @@ class NeutronBackend final : public DelegateBackend {
     DTR_TRY(partition.check_work(module));
     return std::make_unique<NeutronPartition>(std::move(partition));
   }
+  std::optional<uint64_t> call_cycles(Module& module, Graph graph) const override {
+    const Result<std::unique_ptr<LoweredPartition>> lowered = lower(module, std::move(graph));
+    return lowered ? std::optional((*lowered)->planned_cycles()) : std::nullopt;
+  }
 
  private:
   static std::optional<OperatorRule> as_operator_rule(const LoweringRule* rule) {

@@ -346,9 +346,6 @@ class ExecutorchBackend final : public KernelBackend {
             .mixed = graph.op(id).def == &ops::kToDimOrderCopy};
   }
   uint64_t cost(const Graph& graph, OpId id) const override { return portable_->cost(graph, id); }
-  uint64_t conversion_cycles(int64_t elements) const override {
-    return portable_->conversion_cycles(elements);
-  }
   Result<bool> legalize(Module& module, Graph& graph, OpId id) const override {
     if (const Composition compose = composition(graph, id)) {
       Composer composer(module, graph, id);

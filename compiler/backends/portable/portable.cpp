@@ -97,21 +97,22 @@ class PortableBackend final : public KernelBackend {
   uint64_t cost(const Graph& graph, OpId id) const override {
     const BoundOpView view(graph, id);
     const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
-    const int64_t elements = graph.type(graph.op(id).results[0]).elements();
-    return from_cpu_cycles(target_,
-                           static_cast<uint64_t>(element_cycles(graph.op(id).def) * elements +
-                                                 costs().product * macs));
-  }
-  uint64_t conversion_cycles(int64_t elements) const override {
-    return from_cpu_cycles(target_, uint64_t{costs().quantize + costs().dequantize} / 2 *
-                                        static_cast<uint64_t>(elements));
+    const Op& op = graph.op(id);
+    const int64_t elements = graph.type(op.results[0]).elements();
+    int64_t cycles = element_cycles(op.def) * elements + costs().product * macs;
+    // `legalize` makes these ops of their own.
+    if (op.attributes.find("activation") != nullptr) cycles += costs().element * elements;
+    if (pads_first(op))
+      cycles +=
+          costs().move * padded_elements(graph.type(op.operands[0]).shape, pads_of(graph, op));
+    return from_cpu_cycles(target_, static_cast<uint64_t>(cycles));
   }
 
   Result<bool> legalize(Module&, Graph& graph, OpId id) const override {
     const Op op = graph.op(id);
     bool changed = false;
     Rewriter rewriter(graph);
-    if ((op.def == &ops::kConvolution || op.def == &ops::kMaxPool2d) && is_asymmetric(op)) {
+    if (pads_first(op)) {
       DTR_TRY(make_padding_explicit(rewriter, id));
       changed = true;
     }
@@ -173,12 +174,27 @@ class PortableBackend final : public KernelBackend {
     return end;
   }
 
-  static Result<void> make_padding_explicit(Rewriter& rewriter, OpId id) {
-    const Op op = rewriter.graph().op(id);
+  static bool pads_first(const Op& op) {
+    return (op.def == &ops::kConvolution || op.def == &ops::kMaxPool2d) && is_asymmetric(op);
+  }
+  // Before and behind each dimension that has a window, the last dimension first.
+  static Ints pads_of(const Graph& graph, const Op& op) {
     const auto& begin = op.attributes.get<Ints>("padding");
-    const Ints end = window_padding_end(rewriter.graph(), op);
+    const Ints end = window_padding_end(graph, op);
     Ints pad;
     for (size_t i = begin.size(); i-- > 0;) pad.insert(pad.end(), {begin[i], end[i]});
+    return pad;
+  }
+  static int64_t padded_elements(Shape shape, const Ints& pad) {
+    for (size_t i = 0; i < pad.size() / 2; ++i)
+      shape[shape.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+    return element_count(shape);
+  }
+
+  static Result<void> make_padding_explicit(Rewriter& rewriter, OpId id) {
+    const Op op = rewriter.graph().op(id);
+    const Ints pad = pads_of(rewriter.graph(), op);
+    const size_t windows = op.attributes.get<Ints>("padding").size();
     const double fill = op.def == &ops::kMaxPool2d ? -INFINITY : 0.0;
     DTR_ASSIGN(const ValueId padded,
                rewriter.insert_value(id, {.def = &ops::kConstantPadNd,
@@ -186,7 +202,7 @@ class PortableBackend final : public KernelBackend {
                                           .attributes = {{"pad", pad}, {"value", fill}},
                                           .origin = op.origin}));
     rewriter.set_operand(id, 0, padded);
-    rewriter.set_attribute(id, "padding", Ints(begin.size(), 0));
+    rewriter.set_attribute(id, "padding", Ints(windows, 0));
     rewriter.erase_attribute(id, "padding_end");
     if (op.def == &ops::kMaxPool2d) rewriter.set_attribute(id, "ceil_mode", false);
     return rewriter.refresh(id);
