@@ -101,7 +101,8 @@ Call slice(const Call& call, uint32_t part, uint32_t parts, const npu::Target& t
     depthwise->window.in_channels = last - first;
     depthwise->input.offset += first;
   }
-  made.macs = call.macs / whole.window->out_channels * (last - first);
+  const int64_t channels = whole.window->out_channels;
+  made.macs = call.macs * last / channels - call.macs * first / channels;
   if (made.origin.parts == 1) {
     made.origin.part = part;
     made.origin.parts = parts;

@@ -541,6 +541,11 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
   DTR_CHECK(of.has_value());
   std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
   std::vector<uint32_t> block(chain.last - chain.first + 1, kNoCall);
+  struct Part {
+    uint32_t call;  // of `made`
+    uint32_t rows;
+  };
+  std::vector<std::vector<Part>> parts(chain.last - chain.first + 1);
   for (uint32_t index = 0; index < chain.stripes; ++index) {
     const Stripe stripe = of->stripe(index, chain.stripes, done);
     std::vector<uint32_t> region(of->storages().begin(), of->storages().end());
@@ -558,7 +563,6 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
       Call part{.kernel = rows_of(whole.kernel, *rows.access(call), result),
                 .constants = {},
                 .origin = whole.origin,
-                .macs = whole.macs * result.count() / rows.access(call)->rows,
                 .rearranges = whole.rearranges};
       visit_addresses(part.kernel, [&](npu::Address& address, Access) {
         if (address.region == kOwnConstants) return;
@@ -579,7 +583,20 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
         kept = static_cast<uint32_t>(made.calls.size());
       }
       last_part[call] = static_cast<uint32_t>(made.calls.size());
+      parts[call - chain.first].push_back({last_part[call], result.count()});
       made.calls.push_back(std::move(part));
+    }
+  }
+  // Rows that two stripes compute are products of the operator's definition once.
+  for (uint32_t call = chain.first; call <= chain.last; ++call) {
+    int64_t rows_left = 0, macs_left = graph.calls[call].macs;
+    for (const Part& part : parts[call - chain.first]) rows_left += part.rows;
+    for (const Part& part : parts[call - chain.first]) {
+      const int64_t macs =
+          macs_left / rows_left * part.rows + macs_left % rows_left * part.rows / rows_left;
+      made.calls[part.call].macs = macs;
+      macs_left -= macs;
+      rows_left -= part.rows;
     }
   }
 }
