@@ -130,11 +130,11 @@ std::string in_millions(uint64_t count) {
 std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeError& error) {
   if (work.cpu_counted) return "CPU: instructions counted in QEMU, which are not cycles";
   if (error.cpu)
-    return fmt::format("CPU: within {} of instructions counted in QEMU, each layer at its worst{}",
-                       to_text(*error.cpu),
-                       error.cpu_programs ? fmt::format("; whole programs like it within {}",
-                                                        to_text(*error.cpu_programs))
-                                          : "");
+    return fmt::format(
+        "CPU: {} by instructions counted in QEMU, each layer at its worst{}", to_text(*error.cpu),
+        error.cpu_programs
+            ? fmt::format("; whole programs like it {}", to_text(*error.cpu_programs))
+            : "");
   if (work.target == nullptr) return "CPU: its core is not known";
   const size_t more = part.not_compared.size() - 1;
   return fmt::format("CPU: the estimate of {}{} was never held against a count",
@@ -241,7 +241,7 @@ TimeError time_error(const TimedWork& work) {
   } else {
     error.known =
         (work.cpu_counted ? std::string("of counted instructions")
-         : error.cpu      ? fmt::format("estimated {} of counted instructions", to_text(*error.cpu))
+         : error.cpu      ? fmt::format("estimated {} by counted instructions", to_text(*error.cpu))
                           : std::string("estimated")) +
         ", not compared with silicon";
   }

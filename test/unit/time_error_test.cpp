@@ -114,9 +114,9 @@ TEST(TimeError, OfASumIsThatOfItsParts) {
   EXPECT_EQ(alone.cpu, (ErrorBounds{15, 70}));
   EXPECT_FALSE(alone.whole);
   EXPECT_FALSE(alone.npu);
-  EXPECT_EQ(alone.known, "estimated -15/+70 % of counted instructions, not compared with silicon");
+  EXPECT_EQ(alone.known, "estimated -15/+70 % by counted instructions, not compared with silicon");
   EXPECT_EQ(alone.reason,
-            "CPU: within -15/+70 % of instructions counted in QEMU, each layer at its worst");
+            "CPU: -15/+70 % by instructions counted in QEMU, each layer at its worst");
   const TimeError both = time_error(work);
   EXPECT_EQ(both.npu, kPublished);
   EXPECT_EQ(both.cpu, alone.cpu);
@@ -149,7 +149,7 @@ TEST(TimeError, ABoundBelowIsNoneAbove) {
   const TimeError error =
       time_error({.target = find_target("cortex-m33"), .cpu = {{"cortex_m::softmax.out", 1000}}});
   ASSERT_EQ(error.cpu, (ErrorBounds{3, 453}));
-  EXPECT_EQ(error.known, "estimated -3/+460 % of counted instructions, not compared with silicon");
+  EXPECT_EQ(error.known, "estimated -3/+460 % by counted instructions, not compared with silicon");
   EXPECT_EQ(to_text(ErrorBounds{5, 5}), "±5 %");
   EXPECT_EQ(to_text(ErrorBounds{99, 100}), "-99/+100 %");
   EXPECT_EQ(to_text(ErrorBounds{0, 1234}), "-0/+1300 %");
@@ -164,9 +164,9 @@ TEST(TimeError, OfWholeProgramsLikeThoseCounted) {
                  .cpu = {{"cortex_m::quantized_conv2d.out", 100'000}},
                  .cpu_macs = 2'656'768};
   const std::string layers =
-      "CPU: within -15/+70 % of instructions counted in QEMU, each layer at its worst";
+      "CPU: -15/+70 % by instructions counted in QEMU, each layer at its worst";
   EXPECT_EQ(time_error(work).cpu_programs, (ErrorBounds{5, 5}));
-  EXPECT_EQ(time_error(work).reason, layers + "; whole programs like it within ±5 %");
+  EXPECT_EQ(time_error(work).reason, layers + "; whole programs like it ±5 %");
   const auto unlike = [&](void (*change)(TimedWork&)) {
     TimedWork other = work;
     change(other);
@@ -241,7 +241,7 @@ TEST(InferenceText, IsOneSentenceForEveryKindOfProgram) {
   TimedWork cpu = work;
   cpu.npu_cycles = 0;
   EXPECT_EQ(inference_text(cpu, 50'000'000),
-            "about 50,000 cycles = 1.000 ms estimated -1/+5 % of counted instructions, not "
+            "about 50,000 cycles = 1.000 ms estimated -1/+5 % by counted instructions, not "
             "compared with silicon, at 50 MHz");
   // Kernels whose cost nobody says are not left out in silence.
   npu.cpu_known = false;
