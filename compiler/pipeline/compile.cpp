@@ -1,7 +1,6 @@
 #include "compiler/pipeline/compile.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -382,14 +381,14 @@ class Compiler {
     const SramBudget budget{
         .bytes = options.sram_bytes.value_or(settings_.target->memory.sram_bytes),
         .optimize = options.optimize.value_or(Optimize::kSpeed)};
-    DTR_ASSIGN(c_.memory,
-               plan_within_budget(c_.module, c_.emitted, budget,
-                                  [&](const MemoryMap& memory) -> Result<uint64_t> {
-                                    if (constants() == ConstantMemory::kFlash) return 0;
-                                    DTR_TRY(encode());
-                                    DTR_ASSIGN(const SerializedPte written, serialize(memory));
-                                    return written.bytes.size() + written.tensor_file.size();
-                                  }));
+    DTR_ASSIGN(c_.memory, plan_within_budget(
+                              c_.module, c_.emitted, budget, settings_.target->memory.sram_bytes,
+                              [&](const MemoryMap& memory) -> Result<uint64_t> {
+                                if (constants() == ConstantMemory::kFlash) return 0;
+                                DTR_TRY(encode());
+                                DTR_ASSIGN(const SerializedPte written, serialize(memory));
+                                return written.bytes.size() + written.tensor_file.size();
+                              }));
     return {};
   }
 
@@ -399,9 +398,7 @@ class Compiler {
   Result<void> release_partitions() {
     for (const std::unique_ptr<LoweredPartition>& partition : c_.emitted.partitions)
       if (partition != nullptr) partition->release();
-#ifdef __GLIBC__
-    malloc_trim(0);  // which otherwise keeps what was freed between other blocks
-#endif
+    return_free_memory();
     return {};
   }
 

@@ -19,7 +19,8 @@ constexpr uint64_t kPart = 1024;
 constexpr int kMostSteps = 24;
 constexpr int kMostTries = 10;
 constexpr uint64_t kNeighbours = 8;
-constexpr int kMostLong = 2;  // long searches
+constexpr int kMostLong = 2;           // long searches
+constexpr uint64_t kPartOfFloats = 4;  // from here on floats at the ends are worth a word
 
 // Bytes of tensors that are live while a call of the program runs and are not its operands.
 std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
@@ -68,10 +69,11 @@ std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
 class BudgetSearch {
  public:
   BudgetSearch(const Module& module, EmitResult& emitted, const SramBudget& budget,
-               const ProgramBytes& program_bytes)
+               uint64_t target_bytes, const ProgramBytes& program_bytes)
       : module_(module),
         emitted_(emitted),
         budget_(budget),
+        target_bytes_(target_bytes),
         program_bytes_(program_bytes),
         outside_(bytes_outside(emitted.plan)) {}
 
@@ -115,7 +117,7 @@ class BudgetSearch {
     DTR_CHECK(last && last->cost.sram_bytes <= best_->cost.sram_bytes);
     best_ = last;
     // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
-    if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small();
+    if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small(planned);
     return planned;
   }
 
@@ -256,23 +258,65 @@ class BudgetSearch {
     return {};
   }
 
-  tl::unexpected<Diagnostic> too_small() const {
+  // `planned` is the smallest program.
+  tl::unexpected<Diagnostic> too_small(const MemoryMap& planned) const {
     const uint64_t smallest = best_->cost.sram_bytes;
-    Place place = why_not_ ? why_not_->place : Place{.file = module_.file};
+    const std::vector<PlanCall>& calls = emitted_.plan.calls;
+    const bool at_kernel = planned.max_live_call >= calls.size() ||
+                           std::holds_alternative<KernelCallPlan>(calls[planned.max_live_call]);
+    const bool names_operator = why_not_ && !at_kernel;
+    const std::string needs =
+        names_operator ? "which this operator needs: " + why_not_->reason
+                       : "most of them at once for " + largest_at(planned, planned.max_live_step);
+    std::vector<std::string> fixes;
+    if (smallest <= target_bytes_) fixes.push_back(fmt::format("give --sram {} or more", smallest));
+    if (const uint64_t floats = float_operands(); floats >= smallest / kPartOfFloats)
+      fixes.push_back(
+          fmt::format("let inputs and outputs be int8 (--io int8; as floats they take "
+                      "{} bytes)",
+                      with_thousands(floats)));
+    fixes.push_back(fmt::format("make the tensors of {} smaller",
+                                names_operator ? "that operator" : "the model"));
     return fail(
         DiagnosticId::kMemoryExceeded,
-        fmt::format("no program within {} byte{} of SRAM is found: the smallest takes {} bytes{}",
+        fmt::format("no program within {} byte{} of SRAM is found: the smallest takes {} bytes, {}",
                     with_thousands(budget_.bytes), budget_.bytes == 1 ? "" : "s",
-                    with_thousands(smallest),
-                    why_not_ ? ", which this operator needs: " + why_not_->reason : std::string()),
-        fmt::format("give --sram {} or more, or make the tensors of {} smaller", smallest,
-                    why_not_ ? "that operator" : "the model"),
-        std::move(place));
+                    with_thousands(smallest), needs),
+        fmt::format("{}", fmt::join(fixes, ", or ")),
+        names_operator ? why_not_->place : Place{.file = module_.file});
+  }
+
+  // The names and bytes of the two largest tensors at a step.
+  std::string largest_at(const MemoryMap& planned, int32_t step) const {
+    std::vector<MemoryMapEntry> live;
+    for (const MemoryMapEntry& entry : planned.entries)
+      if (entry.first_step <= step && step <= entry.last_step) live.push_back(entry);
+    std::ranges::stable_sort(live, std::greater{}, &MemoryMapEntry::bytes);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < std::min<size_t>(live.size(), 2); ++i) {
+      const MemoryMapEntry& entry = live[i];
+      const std::string& name = entry.kind == MemoryMapEntry::Kind::kTensor
+                                    ? emitted_.plan.tensors[entry.index].name
+                                    : emitted_.partitions[entry.call]->buffers[entry.index].name;
+      names.push_back(fmt::format("{} bytes of `{}`",
+                                  with_thousands(static_cast<uint64_t>(entry.bytes)), name));
+    }
+    return fmt::format("{}", fmt::join(names, " and "));
+  }
+
+  uint64_t float_operands() const {
+    uint64_t bytes = 0;
+    for (const std::vector<TensorRef>* refs : {&emitted_.plan.inputs, &emitted_.plan.outputs})
+      for (const TensorRef ref : *refs)
+        if (const Type& type = emitted_.plan.tensor(ref).type; type.dtype == DType::kFloat32)
+          bytes += static_cast<uint64_t>(type.bytes());
+    return bytes;
   }
 
   const Module& module_;
   EmitResult& emitted_;
   const SramBudget& budget_;
+  uint64_t target_bytes_;
   const ProgramBytes& program_bytes_;
   std::vector<uint64_t> outside_;  // by call
   uint64_t largest_ = 0;
@@ -301,8 +345,9 @@ PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,
 }
 
 Result<MemoryMap> plan_within_budget(const Module& module, EmitResult& emitted,
-                                     const SramBudget& budget, const ProgramBytes& program_bytes) {
-  return BudgetSearch(module, emitted, budget, program_bytes).run();
+                                     const SramBudget& budget, uint64_t target_bytes,
+                                     const ProgramBytes& program_bytes) {
+  return BudgetSearch(module, emitted, budget, target_bytes, program_bytes).run();
 }
 
 }  // namespace dtr

@@ -31,10 +31,12 @@ using ProgramBytes = std::function<Result<uint64_t>(const MemoryMap&)>;
 //   kBalance  the smallest that is found with at most 1 % more cycles than the fastest
 //   kSize     the smallest that is found
 // The search bisects the bytes that delegates may use: in two ways: at most about 80 plans.
-// `budget.bytes` has to be at most what the target has. Errors: kMemoryExceeded, with the smallest
-// program that is found and the operator that needs it; those of plan_within and `program_bytes`.
+// `budget.bytes` has to be at most `target_bytes`, what the target has. Errors: kMemoryExceeded,
+// with the smallest program that is found and what needs it; those of plan_within and
+// `program_bytes`.
 Result<MemoryMap> plan_within_budget(const Module& module, EmitResult& emitted,
-                                     const SramBudget& budget, const ProgramBytes& program_bytes);
+                                     const SramBudget& budget, uint64_t target_bytes,
+                                     const ProgramBytes& program_bytes);
 
 // The cost of the plan as it is.
 PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,
