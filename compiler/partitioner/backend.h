@@ -126,6 +126,7 @@ class LoweredPartition {
       // true: the memory planner gives the delegate a scratch operand, its last one, for `buffers`;
       // false: the delegate allocates from its runtime
       true;
+  uint32_t runtime_bytes = 0;  // of SRAM that the delegate takes from its runtime while it runs
   std::vector<OperandUse> inputs, outputs;  // of the partition's graph, in order
   std::vector<InteriorBuffer> buffers;
   std::vector<Trail> trails;

@@ -141,6 +141,9 @@ SramUse sram_use(const Compilation& compilation) {
     use.program_bytes = compilation.pte().size() + compilation.tensor_file().size();
     use.total_bytes += use.program_bytes;
   }
+  for (const std::unique_ptr<LoweredPartition>& partition : compilation.emitted.partitions)
+    if (partition != nullptr)
+      use.runtime_bytes = std::max<uint64_t>(use.runtime_bytes, partition->runtime_bytes);
   return use;
 }
 
@@ -217,10 +220,11 @@ std::string to_json(const CompileReport& report) {
   text += fmt::format(
       "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"state_bytes\": {}, "
       "\"staging_bytes\": {}, \"program_bytes\": {}, \"total_bytes\": {}, "
-      "\"target_bytes\": {}, \"budget_bytes\": {}}}, \"optimize\": \"{}\",\n",
+      "\"runtime_bytes\": {}, \"target_bytes\": {}, \"budget_bytes\": {}}}, \"optimize\": "
+      "\"{}\",\n",
       sram.planned_bytes, sram.live_bound_bytes, sram.state_bytes, sram.staging_bytes,
-      sram.program_bytes, sram.total_bytes, sram.target_bytes, sram.budget_bytes,
-      name(report.optimize));
+      sram.program_bytes, sram.total_bytes, sram.runtime_bytes, sram.target_bytes,
+      sram.budget_bytes, name(report.optimize));
   text += fmt::format(
       "  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": "
       "{},\n",
@@ -331,7 +335,7 @@ std::string to_text(const CompileReport& report) {
   const bool in_sram = report.constants == ConstantMemory::kSram;
   const uint64_t others = in_sram ? sram.program_bytes : sram.staging_bytes;
   text += fmt::format(
-      "SRAM    {} bytes{}: activations {} (no placement of them needs less than {}){}{}\n",
+      "SRAM    {} bytes{}: activations {} (no placement of them needs less than {}){}{}{}\n",
       with_thousands(sram.total_bytes),
       sram.budget_bytes == INT32_MAX ? "" : " of " + with_thousands(sram.budget_bytes),
       with_thousands(sram.planned_bytes), with_thousands(sram.live_bound_bytes),
@@ -341,7 +345,10 @@ std::string to_text(const CompileReport& report) {
       others == 0
           ? std::string()
           : fmt::format(", {} {}", in_sram ? "the program with its constants" : "staged weights",
-                        with_thousands(others)));
+                        with_thousands(others)),
+      sram.runtime_bytes == 0 ? std::string()
+                              : fmt::format("; beside them the delegate takes {} from its runtime",
+                                            with_thousands(sram.runtime_bytes)));
   text += fmt::format("flash   {} bytes of constants and microcode, {} bytes of program in all{}\n",
                       with_thousands(report.flash_bytes), with_thousands(report.program_bytes),
                       in_sram ? ", copied to SRAM at start" : "");

@@ -60,8 +60,10 @@ struct SramUse {
   uint64_t state_bytes = 0;    // states, which are kept between runs
   uint64_t program_bytes = 0;  // the program and its tensor file, if they are in SRAM
   uint64_t total_bytes = 0;    // all of these
-  uint64_t target_bytes = 0;   // what the target has
-  uint64_t budget_bytes = 0;   // --sram, or the recipe's; by default target_bytes
+  // What a delegate takes from its runtime beside them, the most of one call.
+  uint64_t runtime_bytes = 0;
+  uint64_t target_bytes = 0;  // what the target has
+  uint64_t budget_bytes = 0;  // --sram, or the recipe's; by default target_bytes
 };
 
 // How far the outputs of the program are from the reference, and on which samples.

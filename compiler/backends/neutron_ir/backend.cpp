@@ -4,6 +4,7 @@
 
 #include "compiler/backends/neutron_ir/converter.h"
 #include "compiler/backends/neutron_ir/emitter.h"
+#include "compiler/backends/neutron_ir/payload.h"
 
 namespace dtr {
 namespace neutron_ir {
@@ -17,6 +18,8 @@ class Converted final : public LoweredPartition {
       : payload_(std::move(conversion.payload)) {
     steps = 1;
     plans_scratch = false;
+    if (const Result<NeutronPayload> payload = parse_neutron_payload(payload_); payload)
+      runtime_bytes = payload->scratch;
     for (const ValueId input : graph.inputs())
       inputs.push_back({.bytes = static_cast<uint32_t>(graph.type(input).bytes())});
     for (const ValueId output : graph.outputs())
