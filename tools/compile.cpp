@@ -134,9 +134,9 @@ void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions&
       ->type_name("BYTES")
       ->excludes(converter);
   verb->add_option("--optimize", o.optimize,
-                   "Choose the fastest program within the SRAM (speed), the smallest with at most "
-                   "1 % more cycles (balance), or the smallest (size); default: the recipe's, else "
-                   "speed")
+                   "Choose the program without a budget if it fits, else the fastest that is found "
+                   "(speed), the smallest with at most 1 % more cycles (balance), or the smallest "
+                   "(size); default: the recipe's, else speed")
       ->check(CLI::IsMember({"speed", "balance", "size"}))
       ->excludes(converter);
   verb->add_option(

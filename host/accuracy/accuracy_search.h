@@ -4,11 +4,12 @@
 // Every fourth calibration sample is held out (of a model with states: the last quarter of the
 // stream). A candidate is compiled with ranges of the others, and its program runs on the held-out
 // ones in the simulator: the integers are those of the device. Steps are tried one after the other
-// on the best program so far, cheap ones first; what gains less than 0.1 dB, loses a labelled
-// sample or costs more than 2 % of the cycles is rejected. If there is a goal that these steps do
-// not reach, operators become float on the CPU: those that remove most error a cycle first, until
-// the goal is reached. At the end the settings are compiled with ranges of all samples; if the
-// default, compiled so, is better, the default is the result.
+// on the best program so far, cheap ones first; what gains less than 0.1 dB (1 dB once the goal is
+// reached, if it saves no cycles), loses a labelled sample or costs more than 2 % of the cycles is
+// rejected. If there is a goal that these steps do not reach, operators become float on the CPU:
+// those that remove most error a cycle first, until the goal is reached. At the end the settings
+// are compiled with ranges of all samples; if the default, compiled so, is better, the default is
+// the result.
 #pragma once
 
 #include <functional>

@@ -266,7 +266,9 @@ std::string to_text(const Frontier& frontier) {
                fmt::format("{:>+7.1f} % {}", 100 * over, cycles_bar(point.cycles, least, most))});
   }
   return fmt::format(
-      "{}\n{} programs of {} for {}, with equal outputs; those that no other one beats are shown\n",
+      "{}\n{} programs of {} for {}, with equal outputs; those that no other one beats are shown\n"
+      "ms: all cycles, simulated and estimated ones; `deuteron compile` prints the error of a "
+      "time\n",
       table.text(60), frontier.programs, frontier.model, frontier.target);
 }
 

@@ -238,7 +238,7 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
   std::string text = totals(profile) + "\n";
   const std::vector<ProfileRow> listed = rows_of(profile, table);
   if (table.view == ProfileView::kMemory) {
-    TextTable rows({"operator", "kernels", "from flash", "SRAM bytes", "copying", "waiting",
+    TextTable rows({"operator", "kernels", "from flash", "SRAM traffic", "copying", "waiting",
                     std::string(profile.unit())},
                    {false, false, true, true, true, true, true});
     for (const ProfileRow& row : listed)
