@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 
 #include "compiler/ir/parser.h"
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/sample_warnings.h"
+#include "compiler/support/temporary_folder.h"
+#include "host/accuracy/accuracy_candidates.h"
 #include "host/accuracy/check.h"
 #include "host/accuracy/compare.h"
+#include "host/accuracy/search_tasks.h"
 
 namespace dtr {
 namespace {
@@ -360,6 +364,85 @@ TEST(Check, TakesAnOutputThatIsZeroOrConstant) {
   EXPECT_TRUE(
       check_quantized("graph @forward(%x: f32[1,4]) { %y: f32[1,4] = aten.sub.Tensor(%x, %x) "
                       "{alpha = 1.0} return %y }"));
+}
+
+// ---- candidates of the search for accuracy
+
+// One worker, in this process.
+class OwnPool final : public TaskPool {
+ public:
+  explicit OwnPool(std::unique_ptr<TaskWorker> worker) : worker_(std::move(worker)) {}
+  size_t size() const override { return 1; }
+  Result<std::vector<std::vector<std::byte>>> run(
+      std::span<const std::vector<std::byte>> inputs) override {
+    std::vector<std::vector<std::byte>> results;
+    for (const std::vector<std::byte>& input : inputs) {
+      DTR_ASSIGN(std::vector<std::byte> result, worker_->run(results.size(), input));
+      results.push_back(std::move(result));
+    }
+    return results;
+  }
+
+ private:
+  std::unique_ptr<TaskWorker> worker_;
+};
+class OwnExecutor final : public TaskExecutor {
+ public:
+  Result<void> run(const TaskJob&, const TakeResult&, const ProgressFunction&) override {
+    return {};
+  }
+  Result<std::unique_ptr<TaskPool>> start(const TaskJob& job) override {
+    DTR_ASSIGN(std::unique_ptr<TaskWorker> worker, job.open());
+    return std::make_unique<OwnPool>(std::move(worker));
+  }
+};
+
+// What a worker is told travels as bytes. The channels between the layers have the ranges 1, 64 and
+// 1/64, which one scale does not hold unless they are equalized; there is no stream to rotate.
+TEST(Candidates, AreJudgedAlikeByWorkers) {
+  const auto folder = TemporaryFolder::create();
+  ASSERT_TRUE(folder);
+  const std::string path = folder->path() + "/net.ir";
+  const std::string text = R"(graph @forward(%x: f32[1,2,3,5]) {
+  %w: f32[3,2,1,1] = constant dense<1, -0.5, 64, 32, 0.015625, 0.0078125>
+  %b: f32[3] = constant dense<0.25, 16, 0.00390625>
+  %v: f32[2,3,1,1] = constant dense<1, 0.015625, -64, 0.5, 0.0078125, 60>
+  %a: f32[1,3,3,5] = aten.convolution(%x, %w, %b) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %z: f32[1,3,3,5] = aten.relu(%a)
+  %y: f32[1,2,3,5] = aten.convolution(%z, %v) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  return %y
+}
+)";
+  std::ofstream(path) << text;
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", Tensor(DType::kFloat32, {8, 1, 2, 3, 5})});
+  const auto values = arrays[0].tensor.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  const Module parsed = *parse_module(text, "net.ir");
+  const Samples samples = *Samples::bind(parsed.forward(), arrays, "data");
+
+  OwnExecutor executor;
+  const ModelSource source = path;
+  const AccuracySearchOptions options{.executor = &executor};
+  const CompileSettings base{.target = find_target("imxrt700"), .samples = &samples, .threads = 1};
+  CandidateJudge judge(source, base, options);
+  const Result<void> prepared = judge.prepare(base, true);
+  ASSERT_TRUE(prepared) << to_text(prepared.error());
+  const auto pool = CandidatePool::start(source, base, options);
+  ASSERT_TRUE(pool) << to_text(pool.error());
+  std::vector<double> decibels_of;
+  for (const bool equalize : {false, true}) {
+    CompileSettings settings = base;
+    settings.equalize = equalize;
+    const Result<Candidate> own = judge.make(settings, "");
+    ASSERT_TRUE(own) << to_text(own.error());
+    const auto theirs = (*pool)->judge(settings, float_fingerprint(judge.all()));
+    ASSERT_TRUE(theirs) << to_text(theirs.error());
+    EXPECT_EQ(theirs->sqnr_db, own->figures.sqnr_db);
+    EXPECT_EQ(theirs->cycles, own->figures.cycles);
+    decibels_of.push_back(own->figures.sqnr_db);
+  }
+  EXPECT_GT(decibels_of[1], decibels_of[0] + 1);
 }
 
 }  // namespace

@@ -189,6 +189,25 @@ TEST(Equalize, ScalesChannelsOfAnInput) {
   }
 }
 
+// Channels of at most 2 and 4, and one that is always zero, the last: nothing is known of it.
+TEST(Equalize, AChannelOfZerosIsUnlikeNoOther) {
+  std::vector<NamedTensor> given = ramp("x", {8, 1, 3, 3, 5}, 1, 2);
+  const auto values = given[0].tensor.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i / 15 % 3 == 1) values[i] *= 2;
+    if (i / 15 % 3 == 2) values[i] = 0;
+  }
+  Equalized net(
+      "graph @forward(%x: f32[1,3,3,5]) {\n"
+      "  %v: f32[2,3,1,1] = constant dense<1, -0.5, 1, 0.75, 1, 1>\n"
+      "  %y: f32[1,2,3,5] = aten.convolution(%x, %v) {dilation = [1, 1], groups = 1, "
+      "output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}\n"
+      "  return %y\n}\n",
+      std::move(given));
+  EXPECT_EQ(net.report.groups, 0U);
+  EXPECT_TRUE(net.report.scaled_inputs.empty());
+}
+
 TEST(Equalize, ScalesDepthwiseLayersByThemselves) {
   Equalized net(chain(
       "  %u: f32[3,1,3,3] = constant dense<0.01, 0.02, -0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, "

@@ -134,6 +134,33 @@ TEST(MemoryPlanner, AnOutputIsNotWrittenOver) {
   EXPECT_EQ(map->arena_bytes, 1008 + 1000);
 }
 
+// The buffers of ArenaPlanner.TrailsFromTheTopOfTheArena: a usual search takes 784 bytes, a long
+// one 704, all of them tensors. What is left for staged constants is never negative.
+TEST(MemoryPlanner, TensorsTakeNoMoreThanTheArena) {
+  constexpr uint32_t kBuffers[][3] = {{480, 1, 3}, {464, 3, 6}, {208, 0, 1},
+                                      {384, 0, 0}, {320, 4, 7}, {112, 0, 2}};
+  using Kind = MemoryRef::Kind;
+  for (const auto& [staged, bytes] : {std::pair{StagedPlacement::kAround, 784},
+                                      {StagedPlacement::kTogether, 784},
+                                      {StagedPlacement::kTogetherLong, 704},
+                                      {StagedPlacement::kLong, 704}}) {
+    FakePartition partition;
+    partition.steps = 8;
+    for (const auto& [size, first, last] : kBuffers)
+      partition.buffers.push_back({"buffer", BufferRole::kActivation, size, first, last});
+    partition.trails = {{{Kind::kBuffer, 0}, {Kind::kBuffer, 1}, 112},
+                        {{Kind::kBuffer, 1}, {Kind::kBuffer, 4}, 112},
+                        {{Kind::kBuffer, 2}, {Kind::kBuffer, 0}, 96}};
+    MethodPlan plan;
+    plan.calls.emplace_back(DelegateCallPlan{
+        .delegate_id = "Fake", .inputs = {}, .outputs = {}, .partition = &partition, .origin = {}});
+    const auto map = plan_memory(plan, INT32_MAX, staged);
+    ASSERT_TRUE(map);
+    EXPECT_EQ(map->arena_bytes, bytes);
+    EXPECT_EQ(map->value_bytes, bytes);
+  }
+}
+
 TEST(MemoryPlanner, RefusesWhatDoesNotFit) {
   DelegatePlan made;
   made.plan.target = "tiny";
@@ -353,6 +380,26 @@ TEST(Writer, EqualConstantsAreStoredOnceAndInTheirLayout) {
   EXPECT_EQ(first[2], 1.0f);
 }
 
+// Methods run in turn in one arena; what each keeps from run to run has its own place.
+TEST(Writer, MethodsShareTheArenaAndKeepTheirStates) {
+  MethodPlan first = test::small_plan(), second = test::small_plan();
+  for (MethodPlan* plan : {&first, &second}) ASSERT_TRUE(plan_memory(*plan));
+  first.method = "first";
+  first.arena_bytes += 4096;
+  first.state_bytes = 48;
+  second.method = "second";
+  second.max_live_bytes = first.max_live_bytes + 64;
+  second.state_bytes = 16;
+  const MethodToWrite methods[] = {{&first}, {&second}};
+  const auto written = serialize_program(methods);
+  ASSERT_TRUE(written);
+  const auto pte_file = PteFile::parse(written->bytes, "test.pte");
+  ASSERT_TRUE(pte_file) << to_text(pte_file.error());
+  const pte::Manifest& manifest = *pte_file->file().manifest();
+  EXPECT_EQ(manifest.sram_bytes, static_cast<uint64_t>(first.arena_bytes) + 64);
+  EXPECT_EQ(manifest.max_live_bytes, static_cast<uint64_t>(second.max_live_bytes) + 64);
+}
+
 TEST(Writer, RefusesWhatTheFormatCannotHold) {
   MethodPlan plan;
   plan.outputs = {plan.add_tensor({"huge", {.shape = {int64_t{1} << 33, 0}}})};
@@ -368,6 +415,24 @@ TEST(Writer, LeavesNoFileBehindWhenItFails) {
   const auto written = write_program(plan, "/nonexistent/folder/x.pte");
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().id, DiagnosticId::kFileNotWritable);
+}
+
+TEST(Reader, TakesNoOtherMethodThanTheNamedOne) {
+  MethodPlan plan = test::small_plan();
+  plan.method = "decode";
+  ASSERT_TRUE(plan_memory(plan));
+  const auto written = serialize_program(plan);
+  ASSERT_TRUE(written);
+  auto pte_file = PteFile::parse(written->bytes, "test.pte");
+  ASSERT_TRUE(pte_file) << to_text(pte_file.error());
+  EXPECT_TRUE(pte_file->select({}));  // the only one
+  EXPECT_EQ(pte_file->method(), "decode");
+  EXPECT_TRUE(pte_file->select("decode"));
+  const Result<void> other = pte_file->select("forward");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(to_text(other.error()),
+            "error[pte-missing-method]: test.pte: the program has no method `forward`\n"
+            "  fix: give one of them with --method: decode");
 }
 
 TEST(Reader, Describes) {

@@ -524,6 +524,19 @@ TEST(Convert, NamesThreeOfManyEmptyValues) {
       "of their ranges");
 }
 
+// The results of relu begin at zero; they are not always zero.
+TEST(Convert, SaysNothingOfValuesThatAreZeroAtTimes) {
+  Module module = parse(R"(graph @forward(%x: f32[1,3,5]) {
+  %a: f32[1,3,5] = aten.relu(%x)
+  return %a
+}
+)");
+  ConversionReport report;
+  EXPECT_EQ(converted_ops(module, {{"aten.relu", kUnary}}, &report),
+            (std::vector<std::string>{"quantize", "aten.relu", "dequantize"}));
+  EXPECT_TRUE(report.notes.empty());
+}
+
 // A range of calibration is a range, however small; only one without elements is not.
 TEST(Convert, TinyActivationsHaveAllCodes) {
   for (const auto& [top, scale] : {std::pair{1e-9F, 1e-9 / 255}, {0.0F, 0x1p-20}}) {

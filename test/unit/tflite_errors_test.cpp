@@ -679,6 +679,24 @@ TEST(Tflite, DescribeShowsMetadataAndSignatures) {
     EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
 }
 
+// The file has tensors 0 to 2; the signature's output is told to be tensor 3.
+TEST(TfliteErrors, SignaturesNameTensorsThatThereAre) {
+  const auto file =
+      FileContents::read(test::source_path("test/data/litert/described.tflite").string());
+  ASSERT_TRUE(file);
+  std::vector<std::byte> bytes(file->bytes().begin(), file->bytes().end());
+  const void* const output =
+      fb::GetModel(bytes.data())->signature_defs()->Get(0)->outputs()->Get(0);
+  const uint32_t behind_the_last = 3;
+  std::memcpy(const_cast<uint8_t*>(static_cast<const flatbuffers::Table*>(output)->GetAddressOf(
+                  fb::TensorMap::VT_TENSOR_INDEX)),
+              &behind_the_last, sizeof behind_the_last);
+  const auto text = tflite::describe_tflite(bytes, "described.tflite");
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().id, DiagnosticId::kTfliteInvalid);
+  EXPECT_EQ(text.error().reason, "it refers to tensor 3, its subgraph has 3");
+}
+
 // A model is what it is without them, so that damaged ones are said and refuse nothing.
 TEST(Tflite, DamagedMetadataAreSaid) {
   const auto file =
