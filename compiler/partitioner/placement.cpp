@@ -415,7 +415,7 @@ class Placer {
     Placement all{.backend = std::vector<uint8_t>(part.op_slots(), partition.backend),
                   .reasons = std::vector<std::optional<Reason>>(part.op_slots())};
     if (!assign_layouts(part, recipe_, all)) return std::nullopt;
-    return delegate.call_cycles(module_, std::move(part));
+    return delegate.call_cycles(module_, part);
   }
 
   // The name of an operator on the CPU that is the next one before or behind the partition,

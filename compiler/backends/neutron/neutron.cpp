@@ -86,8 +86,8 @@ class NeutronBackend final : public DelegateBackend {
     DTR_TRY(partition.check_work(module));
     return std::make_unique<NeutronPartition>(std::move(partition));
   }
-  std::optional<uint64_t> call_cycles(Module& module, Graph graph) const override {
-    const Result<std::unique_ptr<LoweredPartition>> lowered = lower(module, std::move(graph));
+  std::optional<uint64_t> call_cycles(Module& module, const Graph& graph) const override {
+    const Result<std::unique_ptr<LoweredPartition>> lowered = lower(module, graph);
     return lowered ? std::optional((*lowered)->planned_cycles()) : std::nullopt;
   }
 
