@@ -218,9 +218,7 @@ class DelegateBackend : public Backend {
   virtual Result<std::unique_ptr<LoweredPartition>> lower(Module& module, Graph graph) const = 0;
   // The cycles of a call that computes `graph`, which is as for `lower`, as the simulator counts
   // them. std::nullopt: not known.
-  virtual std::optional<uint64_t> call_cycles(Module&, const Graph&) const {
-    return std::nullopt;
-  }
+  virtual std::optional<uint64_t> call_cycles(Module&, const Graph&) const { return std::nullopt; }
 };
 
 // A backend that runs each op as one kernel call on the CPU.
