@@ -220,11 +220,11 @@ std::string to_json(const CompileReport& report) {
   text += fmt::format(
       "  \"sram\": {{\"planned_bytes\": {}, \"live_bound_bytes\": {}, \"state_bytes\": {}, "
       "\"staging_bytes\": {}, \"program_bytes\": {}, \"total_bytes\": {}, "
-      "\"target_bytes\": {}, \"budget_bytes\": {}}}, \"runtime_bytes\": {}, \"optimize\": "
-      "\"{}\",\n",
+      "\"target_bytes\": {}, \"budget_bytes\": {}}}, \"optimize\": \"{}\", \"runtime_bytes\": "
+      "{},\n",
       sram.planned_bytes, sram.live_bound_bytes, sram.state_bytes, sram.staging_bytes,
       sram.program_bytes, sram.total_bytes, sram.target_bytes, sram.budget_bytes,
-      sram.runtime_bytes, name(report.optimize));
+      name(report.optimize), sram.runtime_bytes);
   text += fmt::format(
       "  \"constants\": \"{}\", \"flash_bytes\": {}, \"external_bytes\": {}, \"program_bytes\": "
       "{},\n",
