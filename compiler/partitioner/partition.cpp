@@ -160,35 +160,6 @@ class LevelCut {
   std::vector<Variable> of_op_;  // by op slot
 };
 
-void find_borders(const Graph& graph, std::vector<Partition>& partitions,
-                  const std::vector<uint32_t>& partition_of) {
-  std::vector<uint32_t> last_reader(graph.value_slots(), UINT32_MAX);
-  for (uint32_t index = 0; index < partitions.size(); ++index) {
-    Partition& partition = partitions[index];
-    std::vector<ValueId> seen;
-    for (const OpId op : partition.ops) {
-      for (const ValueId operand : graph.op(op).operands) {
-        if (!operand.valid() || graph.is_constant(operand)) continue;
-        const OpId from = graph.producer(operand);
-        if (!from.valid() || partition_of[from.index] != index) seen.push_back(operand);
-      }
-      for (const ValueId result : graph.op(op).results) {
-        const Value& value = graph.value(result);
-        const bool leaves = value.output_uses > 0 ||
-                            std::any_of(value.uses.begin(), value.uses.end(), [&](const Use& use) {
-                              return partition_of[use.op.index] != index;
-                            });
-        if (leaves) partition.outputs.push_back(result);
-      }
-    }
-    for (const ValueId input : seen) {
-      if (last_reader[input.index] == index) continue;
-      last_reader[input.index] = index;
-      partition.inputs.push_back(input);
-    }
-  }
-}
-
 // The ops of a partition, each as close as possible behind the ops that it reads from; `ops` are in
 // program order.
 std::vector<OpId> depth_first(const Graph& graph, const std::vector<OpId>& ops) {
@@ -287,25 +258,40 @@ std::vector<Partition> partitions_at(const Graph& graph, const Placement& placem
     groups[{level[op.index], levels.is_delegate(op) ? placement.backend[op.index] : -1}].push_back(
         op);
   std::vector<Partition> partitions;
-  std::vector<uint32_t> partition_of(graph.op_slots(), UINT32_MAX);
   for (const auto& [key, ops] : groups) {
     if (key.second < 0) {
       for (const OpId op : ops)
-        partitions.push_back({.backend = placement.backend[op.index], .ops = {op}});
+        partitions.push_back(make_partition(graph, placement.backend[op.index], {op}));
     } else {
       const auto backend = static_cast<uint8_t>(key.second);
       for (std::vector<OpId>& piece :
            split(graph, ops, recipe[backend]->as_delegate()->max_operands()))
-        partitions.push_back({.backend = backend, .ops = std::move(piece)});
+        partitions.push_back(make_partition(graph, backend, std::move(piece)));
     }
   }
-  for (uint32_t index = 0; index < partitions.size(); ++index)
-    for (const OpId op : partitions[index].ops) partition_of[op.index] = index;
-  find_borders(graph, partitions, partition_of);
   return partitions;
 }
 
 }  // namespace
+
+Partition make_partition(const Graph& graph, uint8_t backend, std::vector<OpId> ops) {
+  Partition partition{.backend = backend, .ops = std::move(ops)};
+  const std::set<OpId> inside(partition.ops.begin(), partition.ops.end());
+  std::set<ValueId> read;
+  for (const OpId op : partition.ops) {
+    for (const ValueId operand : graph.op(op).operands)
+      if (operand.valid() && !graph.is_constant(operand) &&
+          !inside.contains(graph.producer(operand)) && read.insert(operand).second)
+        partition.inputs.push_back(operand);
+    for (const ValueId result : graph.op(op).results) {
+      const Value& value = graph.value(result);
+      if (value.output_uses > 0 ||
+          std::ranges::any_of(value.uses, [&](const Use& use) { return !inside.contains(use.op); }))
+        partition.outputs.push_back(result);
+    }
+  }
+  return partition;
+}
 
 std::vector<Partition> make_partitions(const Graph& graph, const Placement& placement,
                                        const Recipe& recipe) {

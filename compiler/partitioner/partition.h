@@ -27,6 +27,9 @@ struct Partition {
 // Bounds the time of the minimum cut.
 inline constexpr size_t kMaxCutNodes = 20'000;
 
+// The partition of these ops, in program order, with its inputs and outputs.
+Partition make_partition(const Graph& graph, uint8_t backend, std::vector<OpId> ops);
+
 // The partitions of a graph in execution order: each comes after those that it reads from.
 std::vector<Partition> make_partitions(const Graph& graph, const Placement& placement,
                                        const Recipe& recipe);

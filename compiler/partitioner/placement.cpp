@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
@@ -220,8 +219,9 @@ class Placer {
   uint64_t host_cycles(OpId id) const {
     if (host_ == recipe_.size()) return 0;
     const Op& op = graph_.op(id);
-    uint64_t cycles = cost_on_host(graph_, id);
-    if (taking_host(id) == nullptr) {  // it falls back to float
+    const Backend* const host = taking_host(id);
+    uint64_t cycles = (host == nullptr ? *recipe_.back() : *host).cost(graph_, id);
+    if (host == nullptr) {  // it falls back to float
       if (!can_fall_back_to_float(graph_, id)) return cycles;
       for (const ValueId value : op.operands)
         if (value.valid() && !graph_.is_constant(value) && graph_.type(value).quantized())
@@ -281,12 +281,7 @@ class Placer {
   // The op by itself as it would run in float; nullopt if it has no float form.
   std::optional<Graph> alone_in_float(OpId id) {
     if (!can_fall_back_to_float(graph_, id)) return std::nullopt;
-    Partition alone{.ops = {id}, .outputs = graph_.op(id).results};
-    for (const ValueId operand : graph_.op(id).operands)
-      if (operand.valid() && !graph_.is_constant(operand) &&
-          std::ranges::find(alone.inputs, operand) == alone.inputs.end())
-        alone.inputs.push_back(operand);
-    Graph part = extract(graph_, alone);
+    Graph part = extract(graph_, make_partition(graph_, Placement::kNowhere, {id}));
     if (!fall_back_to_float(module_, part, part.first_op())) return std::nullopt;
     return part;
   }
@@ -384,34 +379,11 @@ class Placer {
         .because_of = neighbour};
   }
 
-  // The partition with its inputs and outputs as they are now: partitions that moved before it may
-  // have made other values of them.
-  Partition borders_of(const Partition& partition) const {
-    Partition now{.backend = partition.backend, .ops = partition.ops};
-    std::set<ValueId> made, seen;
-    for (const OpId id : partition.ops) {
-      for (const ValueId operand : graph_.op(id).operands)
-        if (operand.valid() && !graph_.is_constant(operand) && !made.contains(operand) &&
-            seen.insert(operand).second)
-          now.inputs.push_back(operand);
-      made.insert(graph_.op(id).results.begin(), graph_.op(id).results.end());
-    }
-    const std::set<OpId> inside(partition.ops.begin(), partition.ops.end());
-    for (const OpId id : partition.ops)
-      for (const ValueId result : graph_.op(id).results) {
-        const Value& value = graph_.value(result);
-        if (value.output_uses > 0 || std::ranges::any_of(value.uses, [&](const Use& use) {
-              return !inside.contains(use.op);
-            }))
-          now.outputs.push_back(result);
-      }
-    return now;
-  }
-
   // Of the partition as it would be compiled; std::nullopt: the delegate does not tell.
   std::optional<uint64_t> cycles_of_call(const Partition& partition) const {
     const DelegateBackend& delegate = *recipe_[partition.backend]->as_delegate();
-    Graph part = extract(graph_, borders_of(partition));
+    // Partitions that moved before it may have made other values of its inputs and outputs.
+    Graph part = extract(graph_, make_partition(graph_, partition.backend, partition.ops));
     Placement all{.backend = std::vector<uint8_t>(part.op_slots(), partition.backend),
                   .reasons = std::vector<std::optional<Reason>>(part.op_slots())};
     if (!assign_layouts(part, recipe_, all)) return std::nullopt;
