@@ -589,14 +589,13 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
   }
   // Rows that two stripes compute are products of the operator's definition once.
   for (uint32_t call = chain.first; call <= chain.last; ++call) {
-    int64_t rows_left = 0, macs_left = graph.calls[call].macs;
-    for (const Part& part : parts[call - chain.first]) rows_left += part.rows;
+    const int64_t macs = graph.calls[call].macs;
+    int64_t computed = 0, before = 0;
+    for (const Part& part : parts[call - chain.first]) computed += part.rows;
     for (const Part& part : parts[call - chain.first]) {
-      const int64_t macs =
-          macs_left / rows_left * part.rows + macs_left % rows_left * part.rows / rows_left;
-      made.calls[part.call].macs = macs;
-      macs_left -= macs;
-      rows_left -= part.rows;
+      made.calls[part.call].macs =
+          macs * (before + part.rows) / computed - macs * before / computed;
+      before += part.rows;
     }
   }
 }
