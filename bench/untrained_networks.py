@@ -3,9 +3,9 @@
 
     bench/untrained_networks.py [--deuteron build/release/deuteron] NAME[:SIZE] …
 
-Prints the two figures of docs/quantization.md for each network of timm: with random weights (seed 0), batch
-norm statistics of three batches, calibrated on 16 images of noise and judged on 8 others against
-PyTorch's float outputs. pt2e: ExecuTorch's XNNPACKQuantizer, per channel, judged in PyTorch: its
+Prints the two figures of docs/quantization.md for each network of timm: with random weights (seed
+0), batch norm statistics of three batches, calibrated on 16 images of noise and judged on 8 others
+against PyTorch's float outputs. pt2e: ExecuTorch's XNNPACKQuantizer, per channel, judged in PyTorch: its
 operators other than convolutions, linear layers and sums stay float. Decibels of all outputs.
 Needs torch, timm and executorch.
 """

@@ -298,8 +298,7 @@ class Compiler {
 
   Result<void> separate_ranges() {
     Separations separations = find_unlike_ranges(graph(), annotation_, *c_.calibration);
-    separations.small_divisors =
-        find_small_divisors(graph(), annotation_, *c_.calibration).small_divisors;
+    separations.small_divisors = find_small_divisors(graph(), annotation_, *c_.calibration);
     if (!separations.empty()) annotate_graph(separations);
     return {};
   }

@@ -21,7 +21,7 @@ class Finder {
     for (const OpId id : graph.ops()) all_macs_ += macs(id);
   }
 
-  Separations find() {
+  std::vector<OpId> find() {
     seen_.assign(graph_.op_slots(), false);
     for (const OpId id : graph_.ops()) {
       const Op& op = graph_.op(id);
@@ -29,10 +29,10 @@ class Finder {
           comes_from_product(op.operands[1]))
         keep_float(id);
     }
-    Separations separations;
+    std::vector<OpId> annotated;
     for (const OpId id : graph_.ops())
-      if (seen_[id.index] && annotation_.ops[id.index]) separations.small_divisors.push_back(id);
-    return separations;
+      if (seen_[id.index] && annotation_.ops[id.index]) annotated.push_back(id);
+    return annotated;
   }
 
  private:
@@ -117,8 +117,8 @@ class Finder {
 
 }  // namespace
 
-Separations find_small_divisors(const Graph& graph, const Annotation& annotation,
-                                const CalibrationResult& calibration) {
+std::vector<OpId> find_small_divisors(const Graph& graph, const Annotation& annotation,
+                                      const CalibrationResult& calibration) {
   return Finder(graph, annotation, calibration).find();
 }
 

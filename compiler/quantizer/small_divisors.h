@@ -15,7 +15,7 @@ namespace dtr {
 // Products with weights stay int8; so do products of more than an eighth of the graph's
 // multiplications, which in float would cost more than the rest. Divisors of another origin, as
 // 1 + x², are small where the dividend is, too. Values without statistics are left as they are.
-Separations find_small_divisors(const Graph& graph, const Annotation& annotation,
-                                const CalibrationResult& calibration);
+std::vector<OpId> find_small_divisors(const Graph& graph, const Annotation& annotation,
+                                      const CalibrationResult& calibration);
 
 }  // namespace dtr

@@ -155,11 +155,11 @@ class Pass : public EachOpPass<Pass> {
     return {};
   }
 
+  // What views make the value of; their results go to `views`, the last one first.
   ValueId before_views(ValueId value, std::vector<ValueId>* views = nullptr) const {
-    for (OpId id = graph_.producer_if(value, ops::kView); id.valid();
-         id = graph_.producer_if(value, ops::kView)) {
+    while (graph_.producer_if(value, ops::kView).valid()) {
       if (views != nullptr) views->push_back(value);
-      value = graph_.op(id).operands[0];
+      value = graph_.op(graph_.producer(value)).operands[0];
     }
     return value;
   }

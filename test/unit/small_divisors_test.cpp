@@ -21,8 +21,8 @@ std::string kept_float(std::string_view body, float low, float high, bool divide
   const auto calibration =
       test::calibrate_reference(module, first, test::ramp("x", {1, 4, 64}, low, high));
   if (!calibration) return to_text(calibration.error());
-  const Annotation second =
-      annotate(graph, patterns, find_small_divisors(graph, first, *calibration));
+  const Annotation second = annotate(
+      graph, patterns, {.small_divisors = find_small_divisors(graph, first, *calibration)});
   std::string names;
   for (const OpId id : graph.ops())
     if (second.reasons[id.index].id == "quantizer-small-divisor")

@@ -20,7 +20,7 @@ const KernelRule* find_rule(const OpDef* op) {
   return cortex_m::function_rule(*op);
 }
 
-// What every call takes to read its arguments, and an element to become int8 or float.
+// What every call takes to read its arguments.
 constexpr double kCallCycles = 1500;
 
 class CortexMBackend final : public KernelBackend {
