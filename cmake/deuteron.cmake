@@ -92,12 +92,19 @@ function(dtr_precompile target)
   target_precompile_headers(${target} REUSE_FROM dtr_precompiled)
 endfunction()
 
-# dtr_library(NAME SOURCES a.cpp b.cpp [DEPENDS dtr_x fmt::fmt …]): static library `dtr_NAME`.
+# dtr_library(NAME SOURCES a.cpp b.cpp [APART b.cpp …] [DEPENDS dtr_x fmt::fmt …]): static library
+# `dtr_NAME`. With DTR_TOGETHER up to eight of its sources are compiled as one, so that what they
+# include is read and instantiated once, but for those APART, which have a local name that another
+# one has too (ALL: most do).
 function(dtr_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPENDS" ${ARGN})
   add_library(dtr_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(dtr_${name} PUBLIC dtr_options ${ARG_DEPENDS})
   dtr_precompile(dtr_${name})
+  if(DTR_TOGETHER AND NOT ARG_APART STREQUAL ALL)
+    set_target_properties(dtr_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 endfunction()
 
 # dtr_freestanding_library: as dtr_library, for code that also runs on the device: no exceptions, no
