@@ -60,6 +60,14 @@ const ErrorBounds& of_core(const TargetDescription& target, const ErrorBounds& d
   return target.cpu.core == cortex_m::Core::kMve ? mve : dsp;
 }
 
+// Whose instructions were counted (bench/cortex_m.py), where that is not the target's CPU:
+// " of a Cortex-M33" for a Cortex-M7, which has the same kernels.
+std::string of_counted_core(const TargetDescription& target) {
+  const std::string_view counted =
+      target.cpu.core == cortex_m::Core::kMve ? "Cortex-M55" : "Cortex-M33";
+  return target.cpu.name == counted ? "" : fmt::format(" of a {}", counted);
+}
+
 // An error in units of what it is of. Real numbers: sums of the cycles that a damaged trace claims
 // may not fit an integer, and an error stays in proportion to them.
 struct Error {
@@ -130,11 +138,11 @@ std::string in_millions(uint64_t count) {
 std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeError& error) {
   if (work.cpu_counted) return "CPU: instructions counted in QEMU, which are not cycles";
   if (error.cpu)
-    return fmt::format(
-        "CPU: {} by instructions counted in QEMU, each layer at its worst{}", to_text(*error.cpu),
-        error.cpu_programs
-            ? fmt::format("; whole programs like it {}", to_text(*error.cpu_programs))
-            : "");
+    return fmt::format("CPU: {} by instructions{} counted in QEMU, each layer at its worst{}",
+                       to_text(*error.cpu), of_counted_core(*work.target),
+                       error.cpu_programs ? fmt::format("; whole programs like it {}",
+                                                        to_text(*error.cpu_programs))
+                                          : "");
   if (work.target == nullptr) return "CPU: its core is not known";
   const size_t more = part.not_compared.size() - 1;
   return fmt::format("CPU: the estimate of {}{} was never held against a count",
@@ -239,11 +247,11 @@ TimeError time_error(const TimedWork& work) {
   } else if (work.npu_cycles > 0) {
     error.known = "simulated, not compared with silicon";
   } else {
-    error.known =
-        (work.cpu_counted ? std::string("of counted instructions")
-         : error.cpu      ? fmt::format("estimated {} by counted instructions", to_text(*error.cpu))
-                          : std::string("estimated")) +
-        ", not compared with silicon";
+    error.known = work.cpu_counted ? "of counted instructions" : "estimated";
+    if (error.cpu && !work.cpu_counted)
+      error.known += fmt::format(" {} by counted instructions{}", to_text(*error.cpu),
+                                 of_counted_core(*work.target));
+    error.known += ", not compared with silicon";
   }
   error.reason = fmt::format("{}", fmt::join(reasons, "; "));
   return error;

@@ -144,6 +144,17 @@ TEST(TimeError, EachCoreHasItsOwn) {
   EXPECT_EQ(error("cortex-m55"), (ErrorBounds{6, 0}));
 }
 
+// A Cortex-M7 runs the kernels that were counted for a Cortex-M33: the words say whose they are.
+TEST(TimeError, AnotherCpuIsToldWhoseInstructionsWereCounted) {
+  const TimeError error =
+      time_error({.target = find_target("imx95"), .cpu = {{"cortex_m::quantized_add.out", 100}}});
+  EXPECT_EQ(error.known,
+            "estimated -1/+5 % by counted instructions of a Cortex-M33, not compared with silicon");
+  EXPECT_EQ(
+      error.reason,
+      "CPU: -1/+5 % by instructions of a Cortex-M33 counted in QEMU, each layer at its worst");
+}
+
 // A count is never below zero: the sides differ.
 TEST(TimeError, ABoundBelowIsNoneAbove) {
   const TimeError error =
