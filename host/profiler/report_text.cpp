@@ -69,12 +69,17 @@ std::vector<ProfileRow> by_kernel(const Profile& profile, const ProfileTable& ta
   return rows;
 }
 
+// Lines at one depth add up to "(model)": operators of the model's own forward are "(no module)",
+// unless no operator has a module (.tflite).
 std::vector<ProfileRow> by_module(const Profile& profile, const ProfileTable& table) {
+  const bool has_modules = std::ranges::any_of(
+      profile.rows, [](const ProfileRow& row) { return !row.module_path.empty(); });
   std::map<std::string, ProfileRow> groups;
   for (const ProfileRow& row : profile.rows) {
     if (!matches(row, table.filter)) continue;
     const std::vector<std::string> modules = modules_of(row.module_path, table.depth);
     add_up(groups, row.sources.empty() ? "(no operator)" : "(model)", row);
+    if (has_modules && modules.empty() && !row.sources.empty()) add_up(groups, "(no module)", row);
     for (const std::string& module : modules) add_up(groups, module, row);
   }
   std::vector<ProfileRow> rows;

@@ -245,6 +245,24 @@ TEST(Profile, ModulesAreATree) {
             std::string::npos);
 }
 
+TEST(Profile, OperatorsOfNoModuleHaveALine) {
+  const auto modules = [](std::string_view of_add, std::string_view of_others) {
+    OperatorMap map;
+    map.add_source({.name = "add", .module_path = std::string(of_add)});
+    map.add_source({.name = "pool", .module_path = std::string(of_others)});
+    map.add(0, -1, {.kernel = "aten::add.out", .origin = {{0}}});
+    map.add(1, 1, {.kernel = "Conv2d", .origin = {{1}}});
+    return to_text(make_profile(example(), map, ""), {.view = ProfileView::kModule});
+  };
+  const std::string text = modules("", "stem");
+  const size_t line = text.find("\n(no module)");
+  ASSERT_NE(line, std::string::npos) << text;
+  EXPECT_NE(text.substr(line + 1, text.find('\n', line + 1) - line).find(" 40 "), std::string::npos)
+      << text;
+  EXPECT_EQ(modules("head", "stem").find("(no module)"), std::string::npos);
+  EXPECT_EQ(modules("", "").find("(no module)"), std::string::npos);
+}
+
 TEST(Profile, ComparedSlowerFirst) {
   Trace after = example();
   after.runs[0].events[1].end = 30;          // add: 10 less
