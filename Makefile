@@ -20,7 +20,7 @@ build: ## install what is missing and build the command, build/release/deuteron
 	@test -f $(RELEASE)/build.ninja || cmake --preset release -DDTR_BUILD_TESTS=OFF -DDTR_BUILD_BENCH=OFF
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron deuteron-opt
 
-test: ## the same set-up, then every test, plain and under the sanitizers
+test: ## the same set-up, then every test: unit tests under the sanitizers, all others also without
 	@scripts/setup test
 	@scripts/run_tests -j $(JOBS) release asan
 

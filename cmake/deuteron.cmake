@@ -142,7 +142,7 @@ function(dtr_test name)
   endif()
   add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES ENVIRONMENT
-      "DEUTERON_SOURCE=${CMAKE_SOURCE_DIR};DEUTERON_SHARED=${DTR_SHARED}" TIMEOUT 900)
+      "DEUTERON_SOURCE=${CMAKE_SOURCE_DIR};DEUTERON_SHARED=${DTR_SHARED}" TIMEOUT 900 LABELS unit)
 endfunction()
 
 # dtr_schema(NAME x.fbs): generates x_generated.h with flatc into
