@@ -15,7 +15,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public EachOpPass<Pass> {
+class CanonicalizeShapes : public EachOpPass<CanonicalizeShapes> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -186,6 +186,6 @@ constinit const PassDef kCanonicalizeShapes{
         "to views, plain attributes",
     .exactness = Exactness::kExact,
     .keeps_sources = true,
-    .run = run_pass<Pass>};
+    .run = run_pass<CanonicalizeShapes>};
 
 }  // namespace dtr::passes

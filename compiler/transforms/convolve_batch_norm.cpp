@@ -18,7 +18,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class ConvolveBatchNorm : public GraphPass {
  public:
   using GraphPass::GraphPass;
 
@@ -138,6 +138,6 @@ constinit const PassDef kConvolveBatchNorm{
     .summary = "turn a batch_norm that no layer absorbs into a depthwise convolution",
     .exactness = Exactness::kFloatRounding,
     .keeps_sources = true,
-    .run = run_pass<Pass>};
+    .run = run_pass<ConvolveBatchNorm>};
 
 }  // namespace dtr::passes

@@ -16,7 +16,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class FoldBatchNorm : public GraphPass {
  public:
   using GraphPass::GraphPass;
 
@@ -70,6 +70,6 @@ constinit const PassDef kFoldBatchNorm{
     .summary = "fold batch_norm into the convolution or linear before or behind it",
     .exactness = Exactness::kFloatRounding,
     .keeps_sources = true,
-    .run = run_pass<Pass>};
+    .run = run_pass<FoldBatchNorm>};
 
 }  // namespace dtr::passes

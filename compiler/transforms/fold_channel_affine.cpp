@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kOneUpToRounding = 0x1p-20;
 
-class Pass : public GraphPass {
+class FoldChannelAffine : public GraphPass {
  public:
   using GraphPass::GraphPass;
 
@@ -196,6 +196,6 @@ constinit const PassDef kFoldChannelAffine{
     .summary =
         "fold factors, sums and batch_norm after quantized weights into their scales and the bias",
     .exactness = Exactness::kFloatRounding,
-    .run = run_pass<Pass>};
+    .run = run_pass<FoldChannelAffine>};
 
 }  // namespace dtr::passes

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxGrowthBytes = 4096;
 
-class Pass : public GraphPass {
+class FoldConstants : public GraphPass {
  public:
   using GraphPass::GraphPass;
 
@@ -53,6 +53,6 @@ constinit const PassDef kFoldConstants{.name = "fold_constants",
                                        .summary = "replace ops on constants by their result",
                                        .exactness = Exactness::kFloatRounding,
                                        .keeps_sources = true,
-                                       .run = run_pass<Pass>};
+                                       .run = run_pass<FoldConstants>};
 
 }  // namespace dtr::passes

@@ -16,7 +16,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public EachOpPass<Pass> {
+class FoldPadding : public EachOpPass<FoldPadding> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -105,6 +105,6 @@ constinit const PassDef kFoldPadding{
     .summary = "fold constant_pad_nd into the padding of the convolution or pool that reads it",
     .exactness = Exactness::kExact,
     .keeps_sources = true,
-    .run = run_pass<Pass>};
+    .run = run_pass<FoldPadding>};
 
 }  // namespace dtr::passes

@@ -32,7 +32,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public EachOpPass<Pass> {
+class FoldQuantization : public EachOpPass<FoldQuantization> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -423,6 +423,6 @@ constinit const PassDef kFoldQuantization{
     .name = "fold_quantization",
     .summary = "turn dequantize → op → quantize into the op on quantized types",
     .exactness = Exactness::kQuantization,
-    .run = run_pass<Pass>};
+    .run = run_pass<FoldQuantization>};
 
 }  // namespace dtr::passes

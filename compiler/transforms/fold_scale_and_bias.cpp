@@ -14,7 +14,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class FoldScaleAndBias : public GraphPass {
  public:
   using GraphPass::GraphPass;
 
@@ -72,6 +72,6 @@ constinit const PassDef kFoldScaleAndBias{
     .name = "fold_scale_and_bias",
     .summary = "fold sums and products with constants into the layer before or behind them",
     .exactness = Exactness::kFloatRounding,
-    .run = run_pass<Pass>};
+    .run = run_pass<FoldScaleAndBias>};
 
 }  // namespace dtr::passes

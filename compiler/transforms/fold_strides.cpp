@@ -15,7 +15,7 @@ bool all_are(const Ints& values, int64_t wanted) {
   return std::ranges::all_of(values, [&](int64_t value) { return value == wanted; });
 }
 
-class Pass : public EachOpPass<Pass> {
+class FoldStrides : public EachOpPass<FoldStrides> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -87,6 +87,6 @@ constinit const PassDef kFoldStrides{
     .name = "fold_strides",
     .summary = "fold steps before a 1x1 convolution into its stride",
     .exactness = Exactness::kExact,
-    .run = run_pass<Pass>};
+    .run = run_pass<FoldStrides>};
 
 }  // namespace dtr::passes

@@ -6,7 +6,7 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Module&, Graph& graph, Remarks&) {
+Result<size_t> fuse_activation(Module&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   DTR_TRY(for_each_op(graph, [&](OpId id) -> Result<void> {
@@ -35,6 +35,6 @@ constinit const PassDef kFuseActivation{
     .summary = "make relu and clamp the fused activation of the op before them",
     .exactness = Exactness::kExact,
     .keeps_sources = true,
-    .run = run};
+    .run = fuse_activation};
 
 }  // namespace dtr::passes

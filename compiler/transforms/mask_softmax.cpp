@@ -44,7 +44,7 @@ double exclusion_limit(std::span<const double> addend) {
   return least + kExcluded;
 }
 
-class Pass : public EachOpPass<Pass> {
+class MaskSoftmax : public EachOpPass<MaskSoftmax> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -486,6 +486,6 @@ constinit const PassDef kMaskSoftmax{
     .name = "mask_softmax",
     .summary = "mask the scores that a constant excludes from a softmax or an exponential",
     .exactness = Exactness::kFloatRounding,
-    .run = run_pass<Pass>};
+    .run = run_pass<MaskSoftmax>};
 
 }  // namespace dtr::passes

@@ -9,7 +9,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public GraphPass {
+class MergeCommonSubexpressions : public GraphPass {
  public:
   using GraphPass::GraphPass;
 
@@ -56,6 +56,6 @@ constinit const PassDef kMergeCommonSubexpressions{
     .name = "merge_common_subexpressions",
     .summary = "keep one of several ops that compute the same",
     .exactness = Exactness::kExact,
-    .run = run_pass<Pass>};
+    .run = run_pass<MergeCommonSubexpressions>};
 
 }  // namespace dtr::passes

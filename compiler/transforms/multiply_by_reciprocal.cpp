@@ -9,7 +9,7 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Module& module, Graph& graph, Remarks&) {
+Result<size_t> multiply_by_reciprocal(Module& module, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   DTR_TRY(for_each_op(graph, [&](OpId id) -> Result<void> {
@@ -45,6 +45,6 @@ constinit const PassDef kMultiplyByReciprocal{
     .summary = "turn division by a constant tensor into multiplication by its reciprocal",
     .exactness = Exactness::kFloatRounding,
     .keeps_sources = true,
-    .run = run};
+    .run = multiply_by_reciprocal};
 
 }  // namespace dtr::passes

@@ -12,7 +12,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public EachOpPass<Pass> {
+class PermuteWeights : public EachOpPass<PermuteWeights> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -97,6 +97,6 @@ constinit const PassDef kPermuteWeights{
     .name = "permute_weights",
     .summary = "fold a permute before a flattened linear into its weight",
     .exactness = Exactness::kFloatRounding,
-    .run = run_pass<Pass>};
+    .run = run_pass<PermuteWeights>};
 
 }  // namespace dtr::passes

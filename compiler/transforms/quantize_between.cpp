@@ -63,7 +63,7 @@ class Codes {
   const Quantization& to_;
 };
 
-class Pass : public EachOpPass<Pass> {
+class QuantizeBetween : public EachOpPass<QuantizeBetween> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -144,6 +144,6 @@ constinit const PassDef kQuantizeBetween{
     .summary =
         "a layer and its activation that are quantized together get a quantization between them",
     .exactness = Exactness::kQuantization,
-    .run = run_pass<Pass>};
+    .run = run_pass<QuantizeBetween>};
 
 }  // namespace dtr::passes

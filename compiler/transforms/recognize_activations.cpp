@@ -23,7 +23,7 @@ struct Product {
   std::vector<ValueId> factors;
 };
 
-class Pass : public EachOpPass<Pass> {
+class RecognizeActivations : public EachOpPass<RecognizeActivations> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -182,6 +182,6 @@ constinit const PassDef kRecognizeActivations{
     .summary =
         "silu, hardsigmoid, hardswish, gelu, mish and softsign that are written step by step",
     .exactness = Exactness::kFloatRounding,
-    .run = run_pass<Pass>};
+    .run = run_pass<RecognizeActivations>};
 
 }  // namespace dtr::passes

@@ -14,7 +14,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public EachOpPass<Pass> {
+class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -209,6 +209,6 @@ constinit const PassDef kRecognizeNormalizations{
     .name = "recognize_normalizations",
     .summary = "replace layer and RMS normalizations that are computed step by step",
     .exactness = Exactness::kFloatRounding,
-    .run = run_pass<Pass>};
+    .run = run_pass<RecognizeNormalizations>};
 
 }  // namespace dtr::passes

@@ -5,7 +5,7 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Module&, Graph& graph, Remarks&) {
+Result<size_t> remove_dead_code(Module&, Graph& graph, Remarks&) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   for (OpId id = graph.last_op(), previous; id.valid(); id = previous) {
@@ -25,6 +25,6 @@ constinit const PassDef kRemoveDeadCode{.name = "remove_dead_code",
                                         .summary = "erase ops whose results have no user",
                                         .exactness = Exactness::kExact,
                                         .keeps_sources = true,
-                                        .run = run};
+                                        .run = remove_dead_code};
 
 }  // namespace dtr::passes

@@ -14,7 +14,7 @@
 namespace dtr::passes {
 namespace {
 
-class Pass : public EachOpPass<Pass> {
+class RemoveIdentities : public EachOpPass<RemoveIdentities> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -170,6 +170,6 @@ constinit const PassDef kRemoveIdentities{
     .name = "remove_identities",
     .summary = "remove ops that return their operand; join views, permutes and clamps",
     .exactness = Exactness::kExact,
-    .run = run_pass<Pass>};
+    .run = run_pass<RemoveIdentities>};
 
 }  // namespace dtr::passes

@@ -9,7 +9,7 @@
 namespace dtr::passes {
 namespace {
 
-Result<size_t> run(Module&, Graph& graph, Remarks& remarks) {
+Result<size_t> remove_io_quantization(Module&, Graph& graph, Remarks& remarks) {
   Rewriter rewriter(graph);
   size_t changes = 0;
   std::vector<ValueId> outputs = graph.outputs();
@@ -61,6 +61,6 @@ constinit const PassDef kRemoveIoQuantization{
     .name = "remove_io_quantization",
     .summary = "remove quantize at inputs and dequantize at outputs, which become int8",
     .exactness = Exactness::kExact,
-    .run = run};
+    .run = remove_io_quantization};
 
 }  // namespace dtr::passes

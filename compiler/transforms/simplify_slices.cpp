@@ -20,7 +20,7 @@ namespace {
 // quadratic time.
 constexpr size_t kMaxJoined = 256;
 
-class Pass : public EachOpPass<Pass> {
+class SimplifySlices : public EachOpPass<SimplifySlices> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -166,6 +166,6 @@ constinit const PassDef kSimplifySlices{
     .name = "simplify_slices",
     .summary = "join slices of slices, of concatenations and concatenations of slices",
     .exactness = Exactness::kExact,
-    .run = run_pass<Pass>};
+    .run = run_pass<SimplifySlices>};
 
 }  // namespace dtr::passes

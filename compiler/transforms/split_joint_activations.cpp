@@ -15,7 +15,7 @@ bool makes_products(const Op& op) {
   return op.def == &ops::kConvolution || op.def == &ops::kLinear || op.def == &ops::kMatmul;
 }
 
-class Pass : public EachOpPass<Pass> {
+class SplitJointActivations : public EachOpPass<SplitJointActivations> {
  public:
   using EachOpPass::EachOpPass;
 
@@ -70,6 +70,6 @@ constinit const PassDef kSplitJointActivations{
     .name = "split_joint_activations",
     .summary = "move an activation of a concatenation into the layers that make its operands",
     .exactness = Exactness::kExact,
-    .run = run_pass<Pass>};
+    .run = run_pass<SplitJointActivations>};
 
 }  // namespace dtr::passes

@@ -191,7 +191,7 @@ WorkByCore convolution_work(const OpView& view) {
   return {{{45, 1.3}, {11, 0.2}}};
 }
 
-constexpr KernelRule kRules[] = {
+constexpr KernelRule kConvolutionRules[] = {
     {.op = &ops::kConvolution,
      .layouts = channels_last,
      .call = convolution,
@@ -206,6 +206,6 @@ constexpr KernelRule kRules[] = {
 
 }  // namespace
 
-std::span<const KernelRule> convolution_rules() { return kRules; }
+std::span<const KernelRule> convolution_rules() { return kConvolutionRules; }
 
 }  // namespace dtr::cortex_m

@@ -105,7 +105,7 @@ constexpr KernelRule binary(const OpDef& op, KernelCall (*call)(const CallContex
                             double mve) {
   return {.op = &op, .layouts = any_layout, .call = call, .work = elements(dsp, mve)};
 }
-constexpr KernelRule kRules[] = {
+constexpr KernelRule kElementwiseRules[] = {
     binary(ops::kAddTensor, sum, 62, 9),     binary(ops::kDivTensor, quotient, 48, 48),
     binary(ops::kMaximum, min_max, 9, 1.5),  binary(ops::kMinimum, min_max, 9, 1.5),
     binary(ops::kMulTensor, product, 30, 6), binary(ops::kPrelu, prelu, 57, 16),
@@ -116,7 +116,7 @@ constexpr KernelRule kByTable{
 
 }  // namespace
 
-std::span<const KernelRule> elementwise_rules() { return kRules; }
+std::span<const KernelRule> elementwise_rules() { return kElementwiseRules; }
 
 const KernelRule* function_rule(const OpDef& op) {
   return op.has_trait(kElementwise) && op.schema.max_operands() == 1 &&

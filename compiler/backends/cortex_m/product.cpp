@@ -159,7 +159,7 @@ constexpr KernelRule normalization(const OpDef& op) {
           .work = elements(120)};
 }
 
-constexpr KernelRule kRules[] = {
+constexpr KernelRule kProductRules[] = {
     conversion(ops::kDequantize, 10),
     normalization(ops::kGroupNorm),
     normalization(ops::kLayerNorm),
@@ -183,6 +183,6 @@ constexpr KernelRule kRules[] = {
 
 }  // namespace
 
-std::span<const KernelRule> product_rules() { return kRules; }
+std::span<const KernelRule> product_rules() { return kProductRules; }
 
 }  // namespace dtr::cortex_m

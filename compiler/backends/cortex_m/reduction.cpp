@@ -100,7 +100,7 @@ constexpr Condition kSumFits{
     }};
 constexpr const Condition* kSumConditions[] = {&kSumFits};
 
-KernelCall sum(const CallContext& context) {
+KernelCall reduced_sum(const CallContext& context) {
   const OpView& view = context.view;
   KernelCall call{
       .name = "deuteron::quantized_sum.out",
@@ -173,7 +173,7 @@ KernelCall softmax(const CallContext& context) {
   return call;
 }
 
-constexpr KernelRule kRules[] = {
+constexpr KernelRule kReductionRules[] = {
     {.op = &ops::kAdaptiveAvgPool2d,
      .layouts = pool_layout,
      .call = adaptive_average_pool,
@@ -190,7 +190,7 @@ constexpr KernelRule kRules[] = {
     {.op = &ops::kMaxPool2d, .layouts = pool_layout, .call = max_pool, .work = elements(13, 1.7)},
     {.op = &ops::kMeanDim,
      .layouts = any_to_any,
-     .call = sum,
+     .call = reduced_sum,
      .conditions = kSumConditions,
      .work = elements(7.5)},
     {.op = &ops::kSoftmax,
@@ -200,13 +200,13 @@ constexpr KernelRule kRules[] = {
      .work = elements(80)},
     {.op = &ops::kSumDim,
      .layouts = any_to_any,
-     .call = sum,
+     .call = reduced_sum,
      .conditions = kSumConditions,
      .work = elements(7.5)},
 };
 
 }  // namespace
 
-std::span<const KernelRule> reduction_rules() { return kRules; }
+std::span<const KernelRule> reduction_rules() { return kReductionRules; }
 
 }  // namespace dtr::cortex_m

@@ -154,12 +154,13 @@ void matmul(Emitter& emitter) {
               Emitter::options(OptionsType::BatchMatMulOptions, table));
 }
 
-constexpr Form kForms[] = {{&ops::kConvolution, channels_last, convolution, kConvolutionConditions},
-                           {&ops::kLinear, contiguous, linear},
-                           {&ops::kMatmul, contiguous, matmul}};
+constexpr Form kConvolutionForms[] = {
+    {&ops::kConvolution, channels_last, convolution, kConvolutionConditions},
+    {&ops::kLinear, contiguous, linear},
+    {&ops::kMatmul, contiguous, matmul}};
 
 }  // namespace
 
-std::span<const Form> convolution_forms() { return kForms; }
+std::span<const Form> convolution_forms() { return kConvolutionForms; }
 
 }  // namespace dtr::neutron_ir

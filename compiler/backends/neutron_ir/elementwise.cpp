@@ -153,7 +153,7 @@ constexpr Condition kKeepsQuantization{
 constexpr const Condition* kClampConditions[] = {&kKeepsQuantization};
 
 // What needs more than the operator that its definition names.
-constexpr Form kForms[] = {
+constexpr Form kElementwiseForms[] = {
     {&ops::kAddTensor, any_layout, binary<BuiltinOperator::ADD>, kSumConditions},
     {&ops::kClamp, any_layout, clamp, kClampConditions},
     {&ops::kGelu, any_layout, gelu},
@@ -170,7 +170,7 @@ constexpr Form kForms[] = {
 
 std::span<const Form> elementwise_forms() {
   static const std::vector<Form> forms = [] {
-    std::vector<Form> made(std::begin(kForms), std::end(kForms));
+    std::vector<Form> made(std::begin(kElementwiseForms), std::end(kElementwiseForms));
     for (const OpDef* def : all_ops())
       if (!def->tflite.name.empty() && def->tflite.int8_version > 0 &&
           std::ranges::find(made, def, &Form::def) == made.end())

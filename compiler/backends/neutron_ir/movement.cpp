@@ -149,18 +149,18 @@ void pad(Emitter& emitter) {
               emitter.result(x.order));
 }
 
-constexpr Form kForms[] = {{&ops::kCat, any_layout, cat},
-                           {&ops::kConstantPadNd, any_layout, pad},
-                           {&ops::kExpand, any_layout, expand},
-                           {&ops::kFlip, any_layout, flip},
-                           {&ops::kIndexSelect, any_layout, index_select},
-                           {&ops::kPermute, any_to_any, permute},
-                           {&ops::kSliceTensor, any_layout, slice},
-                           {&ops::kToDimOrderCopy, any_to_any, copy},
-                           {&ops::kView, contiguous, view}};
+constexpr Form kMovementForms[] = {{&ops::kCat, any_layout, cat},
+                                   {&ops::kConstantPadNd, any_layout, pad},
+                                   {&ops::kExpand, any_layout, expand},
+                                   {&ops::kFlip, any_layout, flip},
+                                   {&ops::kIndexSelect, any_layout, index_select},
+                                   {&ops::kPermute, any_to_any, permute},
+                                   {&ops::kSliceTensor, any_layout, slice},
+                                   {&ops::kToDimOrderCopy, any_to_any, copy},
+                                   {&ops::kView, contiguous, view}};
 
 }  // namespace
 
-std::span<const Form> movement_forms() { return kForms; }
+std::span<const Form> movement_forms() { return kMovementForms; }
 
 }  // namespace dtr::neutron_ir

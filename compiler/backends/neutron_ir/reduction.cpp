@@ -161,7 +161,7 @@ constexpr Condition kRatioOfExtents{
     }};
 constexpr const Condition* kResizeConditions[] = {&kRatioOfExtents};
 
-constexpr Form kForms[] = {
+constexpr Form kReductionForms[] = {
     {&ops::kAmax, any_layout, reduce<BuiltinOperator::REDUCE_MAX>},
     {&ops::kAmin, any_layout, reduce<BuiltinOperator::REDUCE_MIN>},
     {&ops::kAvgPool2d, channels_last, pool<BuiltinOperator::AVERAGE_POOL_2D>,
@@ -178,6 +178,6 @@ constexpr Form kForms[] = {
 
 }  // namespace
 
-std::span<const Form> reduction_forms() { return kForms; }
+std::span<const Form> reduction_forms() { return kReductionForms; }
 
 }  // namespace dtr::neutron_ir

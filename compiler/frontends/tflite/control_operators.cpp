@@ -124,7 +124,7 @@ Result<Values> composite(Importer& importer) {
   return as_outputs(importer, std::move(made));
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kControlOperators[] = {
     {BuiltinOperator::IF, 1, kAnyNumber, nullptr, branch},
     {BuiltinOperator::STABLEHLO_COMPOSITE, 0, kAnyNumber, nullptr, composite},
     {BuiltinOperator::WHILE, 1, kAnyNumber, nullptr, loop},
@@ -132,10 +132,11 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorDef> control_operators() { return kOperators; }
+std::span<const OperatorDef> control_operators() { return kControlOperators; }
 
 bool calls_subgraph(BuiltinOperator code) {
-  return std::ranges::find(kOperators, code, &OperatorDef::code) != std::end(kOperators);
+  return std::ranges::find(kControlOperators, code, &OperatorDef::code) !=
+         std::end(kControlOperators);
 }
 
 Result<ModelFile> Importer::open_subgraph(int32_t index) const {

@@ -205,7 +205,7 @@ Result<ValueId> bucketize(Importer& importer) {
   return importer.as_output(count);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kElementwiseOperators[] = {
     {BuiltinOperator::ADD_N, 1, kAnyNumber, add_n},
     {BuiltinOperator::ATAN2, 2, 2, one_op<ops::kAtan2>},
     {BuiltinOperator::BITWISE_XOR, 2, 2, one_op<ops::kBitwiseXorTensor>},
@@ -243,6 +243,6 @@ Result<ValueId> on_reals(Importer& importer, std::string_view op, std::vector<Va
   return importer.as_output(y);
 }
 
-std::span<const OperatorDef> elementwise_operators() { return kOperators; }
+std::span<const OperatorDef> elementwise_operators() { return kElementwiseOperators; }
 
 }  // namespace dtr::tflite

@@ -19,8 +19,6 @@ using fb::BuiltinOperator;
 using fb::OptionsType;
 using Builder = Importer::Builder;
 
-const Shape& shape_of(Importer& importer, size_t operand) { return importer.tensor(operand).shape; }
-
 // Of constants that are made here.
 constexpr int64_t kMostElements = int64_t{1} << 22;
 
@@ -55,13 +53,13 @@ Result<ValueId> constant_of(Importer& importer, std::span<const double> values,
 }
 
 Result<ValueId> shape(Importer& importer) {
-  const Shape& of = shape_of(importer, 0);
+  const Shape& of = importer.tensor(0).shape;
   return constant_of(importer, std::vector<double>(of.begin(), of.end()),
                      {static_cast<int64_t>(of.size())});
 }
 
 Result<ValueId> rank(Importer& importer) {
-  const double value[] = {static_cast<double>(shape_of(importer, 0).size())};
+  const double value[] = {static_cast<double>(importer.tensor(0).shape.size())};
   return constant_of(importer, value, {});
 }
 
@@ -72,7 +70,7 @@ Result<ValueId> filled(Importer& importer, const Shape& shape, double value) {
 }
 
 Result<ValueId> zeros_like(Importer& importer) {
-  return filled(importer, shape_of(importer, 0), 0);
+  return filled(importer, importer.tensor(0).shape, 0);
 }
 
 // Operands: extents, value. A value that depends on an input is repeated.
@@ -164,17 +162,17 @@ Result<ValueId> batched_gather(Importer& importer, ValueId x, ValueId index, int
 Result<ValueId> gather(Importer& importer) {
   DTR_ASSIGN(const fb::GatherOptions* options,
              importer.options<fb::GatherOptions>(OptionsType::GatherOptions));
-  const size_t of_index = shape_of(importer, 1).size();
+  const size_t of_index = importer.tensor(1).shape.size();
   DTR_ASSIGN(const int64_t axis,
-             file_axis(importer, options->axis(), shape_of(importer, 0).size()));
+             file_axis(importer, options->axis(), importer.tensor(0).shape.size()));
   const int64_t batch_dims = options->batch_dims() < 0
                                  ? options->batch_dims() + static_cast<int64_t>(of_index)
                                  : options->batch_dims();
   if (batch_dims < 0 || batch_dims > axis || batch_dims > static_cast<int64_t>(of_index))
     return importer.invalid(fmt::format("batch_dims {} of axis {}", batch_dims, axis));
   for (int64_t i = 0; i < batch_dims; ++i)
-    if (shape_of(importer, 0)[static_cast<size_t>(i)] !=
-        shape_of(importer, 1)[static_cast<size_t>(i)])
+    if (importer.tensor(0).shape[static_cast<size_t>(i)] !=
+        importer.tensor(1).shape[static_cast<size_t>(i)])
       return importer.invalid("its batches differ");
   DTR_ASSIGN(const ValueId x, importer.file_value(0));
   DTR_ASSIGN(const ValueId index, importer.file_value(1));
@@ -198,7 +196,7 @@ Result<ValueId> embedding_lookup(Importer& importer) {
 // The last dimension of the indices counts places in the first dimensions of x.
 Result<ValueId> gather_nd(Importer& importer) {
   Builder builder(importer);
-  const Shape shape = shape_of(importer, 0), of_index = shape_of(importer, 1);
+  const Shape shape = importer.tensor(0).shape, of_index = importer.tensor(1).shape;
   const int64_t depth = of_index.empty() ? 0 : of_index.back();
   if (of_index.empty() || depth < 1 || depth > static_cast<int64_t>(shape.size()))
     return importer.unsupported(
@@ -246,7 +244,7 @@ Result<ValueId> scatter_nd(Importer& importer) {
   Builder builder(importer);
   DTR_ASSIGN(const Shape shape, importer.integers(2));
   DTR_TRY(importer.check_shape(shape));
-  const Shape& of_index = shape_of(importer, 0);
+  const Shape& of_index = importer.tensor(0).shape;
   const int64_t depth = of_index.empty() ? 0 : of_index.back();
   if (depth < 1 || depth > static_cast<int64_t>(shape.size()))
     return importer.invalid(fmt::format("indices of shape {}", to_string(of_index)));
@@ -265,7 +263,7 @@ Result<ValueId> sparse_to_dense(Importer& importer) {
   DTR_ASSIGN(const Shape shape, importer.integers(1));
   DTR_TRY(importer.check_shape(shape));
   if (element_count(shape) < 1) return importer.unsupported("its result is empty");
-  Shape of_index = shape_of(importer, 0);
+  Shape of_index = importer.tensor(0).shape;
   const int64_t count = of_index.empty() ? 1 : of_index[0];
   const int64_t depth = of_index.size() < 2 ? 1 : of_index[1];
   if (of_index.size() > 2 || depth != static_cast<int64_t>(shape.size()))
@@ -273,7 +271,7 @@ Result<ValueId> sparse_to_dense(Importer& importer) {
   DTR_ASSIGN(ValueId index, importer.file_value(0));
   DTR_ASSIGN(index, builder.view(index, {count, depth}));
   DTR_ASSIGN(ValueId values, importer.file_value(2));
-  if (element_count(shape_of(importer, 2)) == 1) {
+  if (element_count(importer.tensor(2).shape) == 1) {
     DTR_ASSIGN(values, builder.view(values, {1}));
     DTR_ASSIGN(values, builder.expand(values, {count}));
   }
@@ -287,8 +285,8 @@ Result<ValueId> sparse_to_dense(Importer& importer) {
 // (else one more than the greatest number, as the output has).
 Result<ValueId> segment_sum(Importer& importer) {
   Builder builder(importer);
-  Shape shape = shape_of(importer, 0);
-  const Shape of_index = shape_of(importer, 1);
+  Shape shape = importer.tensor(0).shape;
+  const Shape of_index = importer.tensor(1).shape;
   if (shape.empty() || of_index != Shape{shape[0]})
     return importer.unsupported(fmt::format("numbers of shape {}", to_string(of_index)));
   if (importer.has(2)) {
@@ -310,7 +308,7 @@ Result<ValueId> segment_sum(Importer& importer) {
 // Operands: x, a part of it, the place of the part, which is moved to lie inside.
 Result<ValueId> dynamic_update_slice(Importer& importer) {
   Builder builder(importer);
-  const Shape shape = shape_of(importer, 0), part = shape_of(importer, 1);
+  const Shape shape = importer.tensor(0).shape, part = importer.tensor(1).shape;
   DTR_ASSIGN(Ints start, importer.integers(2));
   if (start.size() != shape.size() || part.size() != shape.size())
     return importer.invalid("its operands have different ranks");
@@ -346,7 +344,7 @@ Result<ValueId> one_hot(Importer& importer) {
   Builder builder(importer);
   DTR_ASSIGN(const fb::OneHotOptions* options,
              importer.options<fb::OneHotOptions>(OptionsType::OneHotOptions));
-  Shape shape = shape_of(importer, 0);
+  Shape shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Ints depth, importer.integers(1));
   if (depth.size() != 1 || depth[0] < 0 || depth[0] > kMostElements)
     return importer.invalid("its depth is not one number");
@@ -373,7 +371,7 @@ Result<ValueId> one_hot(Importer& importer) {
 Result<std::vector<ValueId>> top_k(Importer& importer) {
   Builder builder(importer);
   DTR_ASSIGN(const Ints count, importer.integers(1));
-  const size_t rank = shape_of(importer, 0).size();
+  const size_t rank = importer.tensor(0).shape.size();
   if (count.size() != 1 || rank == 0) return importer.invalid("its count is not one number");
   if (importer.op().outputs.size() != 2) return importer.invalid("it has not two outputs");
   DTR_ASSIGN(ValueId x, importer.real_value(0));
@@ -392,12 +390,12 @@ Result<ValueId> reverse_sequence(Importer& importer) {
   Builder builder(importer);
   DTR_ASSIGN(const fb::ReverseSequenceOptions* options,
              importer.options<fb::ReverseSequenceOptions>(OptionsType::ReverseSequenceOptions));
-  const Shape shape = shape_of(importer, 0);
+  const Shape shape = importer.tensor(0).shape;
   DTR_ASSIGN(const int64_t along, file_axis(importer, options->seq_dim(), shape.size()));
   DTR_ASSIGN(const int64_t batch, file_axis(importer, options->batch_dim(), shape.size()));
   const int64_t extent = shape[static_cast<size_t>(along)],
                 batches = shape[static_cast<size_t>(batch)];
-  if (along == batch || shape_of(importer, 1) != Shape{batches})
+  if (along == batch || importer.tensor(1).shape != Shape{batches})
     return importer.invalid("its lengths are not one a batch");
   if (extent > kMostElements) return importer.unsupported(fmt::format("{} steps", extent));
   DTR_ASSIGN(ValueId lengths, importer.file_value(1));
@@ -430,7 +428,7 @@ Result<ValueId> cumulative_sum(Importer& importer) {
   DTR_ASSIGN(const fb::CumsumOptions* options,
              importer.options<fb::CumsumOptions>(OptionsType::CumsumOptions));
   DTR_ASSIGN(const Ints axes, importer.integers(1));
-  const size_t rank = shape_of(importer, 0).size();
+  const size_t rank = importer.tensor(0).shape.size();
   if (axes.size() != 1) return importer.invalid("its axis is not one number");
   DTR_ASSIGN(const int64_t dim, importer.logical_axis(axes[0], rank));
   DTR_ASSIGN(ValueId x, importer.real_value(0));
@@ -455,7 +453,7 @@ Result<ValueId> cumulative_sum(Importer& importer) {
 // Axes of a reduction in the file's order, sorted.
 Result<Ints> axes_of(Importer& importer) {
   DTR_ASSIGN(const Ints axes, importer.integers(1));
-  const size_t rank = shape_of(importer, 0).size();
+  const size_t rank = importer.tensor(0).shape.size();
   Ints result;
   for (const int64_t axis : axes) {
     DTR_ASSIGN(const int64_t at, file_axis(importer, axis, rank));
@@ -495,7 +493,7 @@ Result<ValueId> reduce_truth(Importer& importer) {
 // x / max(|x|, 1e-6) along the last dimension.
 Result<ValueId> l2_normalization(Importer& importer) {
   Builder builder(importer);
-  const size_t rank = shape_of(importer, 0).size();
+  const size_t rank = importer.tensor(0).shape.size();
   if (rank == 0) return importer.invalid("its input has no dimension");
   DTR_ASSIGN(const ValueId x, importer.real_value(0));
   DTR_ASSIGN(ValueId sum, builder.emit("aten.mul.Tensor", {x, x}));
@@ -594,7 +592,7 @@ Result<ValueId> dilate(Importer& importer) {
   DTR_ASSIGN(const Ints dilations, importer.integers(1));
   DTR_ASSIGN(const double between, importer.real(2));
   DTR_ASSIGN(ValueId x, importer.file_value(0));
-  const Shape& shape = shape_of(importer, 0);
+  const Shape& shape = importer.tensor(0).shape;
   if (dilations.size() != shape.size()) return importer.invalid("its dilations are not one each");
   DTR_TRY(importer.check_shape(importer.output().shape));
   DTR_ASSIGN(const ValueId filling,
@@ -616,7 +614,7 @@ enum class Reduction : uint8_t { kLeast, kGreatest, kProduct };
 template <Reduction kKind>
 Result<ValueId> reduce_segments(Importer& importer) {
   Builder builder(importer);
-  const Shape shape = shape_of(importer, 0), of_index = shape_of(importer, 1);
+  const Shape shape = importer.tensor(0).shape, of_index = importer.tensor(1).shape;
   DTR_ASSIGN(const Ints count, importer.integers(2));
   if (shape.empty() || of_index != Shape{shape[0]} || count.size() != 1 || count[0] < 1 ||
       count[0] > kMaxParts)
@@ -654,7 +652,7 @@ Result<ValueId> reduce_segments(Importer& importer) {
   return file_output(importer, all);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kIndexOperators[] = {
     {BuiltinOperator::BROADCAST_ARGS, 2, 2, broadcast_args},
     {BuiltinOperator::CUMSUM, 2, 2, cumulative_sum},
     {BuiltinOperator::DILATE, 3, 3, dilate},
@@ -688,6 +686,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorDef> index_operators() { return kOperators; }
+std::span<const OperatorDef> index_operators() { return kIndexOperators; }
 
 }  // namespace dtr::tflite

@@ -28,7 +28,7 @@ std::vector<std::string> lines(std::string_view of) {
   return result;
 }
 
-struct Reader {
+struct MetadataReader {
   std::span<const std::byte> buffer;  // the metadata
   const ModelFile& model;
   const std::string& file;
@@ -103,7 +103,7 @@ Result<std::optional<Metadata>> read_metadata(const ModelFile& model, const std:
                   .author = text(from.author()),
                   .license = text(from.license())};
   if (from.subgraph_metadata() == nullptr || from.subgraph_metadata()->size() == 0) return result;
-  Reader reader{bytes, model, file};
+  MetadataReader reader{bytes, model, file};
   const fb::SubGraphMetadata& graph = *from.subgraph_metadata()->Get(0);
   DTR_ASSIGN(result.inputs, reader.tensors(graph.input_tensor_metadata()));
   DTR_ASSIGN(result.outputs, reader.tensors(graph.output_tensor_metadata()));

@@ -33,7 +33,7 @@ size_t element_size(fb::TensorType type) {
 
 namespace {
 
-struct Reader {
+struct ModelReader {
   const fb::Model& model;
   const std::string& file;
   // Bytes that may still be copied out of the file. Tables of a flatbuffer may refer to the same
@@ -298,8 +298,8 @@ Result<ModelFile> ModelFile::open(std::span<const std::byte> bytes, const std::s
   flatbuffers::Verifier verifier(data, bytes.size());
   if (!fb::VerifyModelBuffer(verifier)) return damaged("the flatbuffer is truncated or damaged");
   const fb::Model& model = *fb::GetModel(data);
-  Reader reader{model, file, 16 * bytes.size() + (size_t{1} << 20),
-                256 * bytes.size() + (size_t{1} << 20), bytes};
+  ModelReader reader{model, file, 16 * bytes.size() + (size_t{1} << 20),
+                     256 * bytes.size() + (size_t{1} << 20), bytes};
   if (model.version() != 3)
     return damaged(fmt::format("it has version {} of the format, expected 3", model.version()));
   if (model.subgraphs() == nullptr || model.subgraphs()->size() <= subgraph)

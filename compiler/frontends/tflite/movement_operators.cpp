@@ -12,8 +12,6 @@ namespace {
 using fb::BuiltinOperator;
 using fb::OptionsType;
 
-const Shape& shape_of(Importer& importer, size_t operand) { return importer.tensor(operand).shape; }
-
 // Elements [start, start + (count − 1) · step] of a logical dimension.
 Result<ValueId> part(Importer& importer, ValueId x, int64_t dim, int64_t start, int64_t count,
                      int64_t step = 1) {
@@ -32,7 +30,7 @@ Result<ValueId> joined(Importer& importer, std::vector<ValueId> parts, int64_t d
 // ---- parts
 
 Result<ValueId> slice(Importer& importer) {
-  const Shape& shape = shape_of(importer, 0);
+  const Shape& shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Ints begin, importer.integers(1));
   DTR_ASSIGN(const Ints size, importer.integers(2));
   if (begin.size() != shape.size() || size.size() != shape.size())
@@ -102,7 +100,7 @@ Result<std::vector<SlicedDim>> sliced_dims(Importer& importer, size_t rank) {
 }
 
 Result<ValueId> strided_slice(Importer& importer) {
-  const Shape shape = shape_of(importer, 0);
+  const Shape shape = importer.tensor(0).shape;
   DTR_ASSIGN(const std::vector<SlicedDim> dims, sliced_dims(importer, shape.size()));
   DTR_ASSIGN(ValueId x, importer.value(0));
   Shape kept = shape;  // of the file
@@ -150,7 +148,7 @@ Result<ValueId> strided_slice(Importer& importer) {
 // Parts of these sizes along an axis of operand `operand`.
 Result<std::vector<ValueId>> parts(Importer& importer, size_t operand, int64_t axis,
                                    const Ints& sizes) {
-  const Shape& shape = shape_of(importer, operand);
+  const Shape& shape = importer.tensor(operand).shape;
   DTR_ASSIGN(const int64_t dim, importer.logical_axis(axis, shape.size()));
   const int64_t extent = logical_shape(shape)[static_cast<size_t>(dim)];
   DTR_ASSIGN(const ValueId x, importer.value(operand));
@@ -176,7 +174,7 @@ Result<int64_t> single_integer(Importer& importer, size_t operand) {
 // SPLIT: axis, x; SPLIT_V: x, sizes (one may be −1), axis.
 Result<std::vector<ValueId>> split(Importer& importer) {
   DTR_ASSIGN(const int64_t axis, single_integer(importer, 0));
-  const Shape& shape = shape_of(importer, 1);
+  const Shape& shape = importer.tensor(1).shape;
   DTR_ASSIGN(const int64_t dim, importer.logical_axis(axis, shape.size()));
   const int64_t extent = logical_shape(shape)[static_cast<size_t>(dim)];
   const auto count = static_cast<int64_t>(importer.op().outputs.size());
@@ -187,7 +185,7 @@ Result<std::vector<ValueId>> split(Importer& importer) {
 Result<std::vector<ValueId>> split_v(Importer& importer) {
   DTR_ASSIGN(Ints sizes, importer.integers(1));
   DTR_ASSIGN(const int64_t axis, single_integer(importer, 2));
-  const Shape& shape = shape_of(importer, 0);
+  const Shape& shape = importer.tensor(0).shape;
   DTR_ASSIGN(const int64_t dim, importer.logical_axis(axis, shape.size()));
   int64_t rest = logical_shape(shape)[static_cast<size_t>(dim)];
   for (const int64_t size : sizes) rest -= std::max<int64_t>(size, 0);
@@ -198,7 +196,7 @@ Result<std::vector<ValueId>> split_v(Importer& importer) {
 Result<std::vector<ValueId>> unpack(Importer& importer) {
   DTR_ASSIGN(const fb::UnpackOptions* options,
              importer.options<fb::UnpackOptions>(OptionsType::UnpackOptions));
-  const Shape shape = shape_of(importer, 0);
+  const Shape shape = importer.tensor(0).shape;
   const auto count = static_cast<int64_t>(importer.op().outputs.size());
   if (count > kMaxParts) return importer.unsupported(fmt::format("{} parts", count));
   DTR_ASSIGN(std::vector<ValueId> results,
@@ -226,19 +224,19 @@ Result<ValueId> pack(Importer& importer) {
       options->axis() < 0 ? options->axis() + static_cast<int64_t>(rank) : options->axis());
   std::vector<ValueId> operands;
   for (size_t i = 0; i < importer.op().inputs.size(); ++i) {
-    if (!importer.has(i) || shape_of(importer, i).size() + 1 != rank)
+    if (!importer.has(i) || importer.tensor(i).shape.size() + 1 != rank)
       return importer.invalid(fmt::format("input {} is absent or of another rank", i));
-    Shape with_axis = shape_of(importer, i);
+    Shape with_axis = importer.tensor(i).shape;
     with_axis.insert(with_axis.begin() + axis, 1);
     DTR_ASSIGN(const ValueId x, importer.value(i));
-    DTR_ASSIGN(operands.emplace_back(), importer.reshape(x, shape_of(importer, i), with_axis));
+    DTR_ASSIGN(operands.emplace_back(), importer.reshape(x, importer.tensor(i).shape, with_axis));
   }
   return importer.append(ops::kCat, std::move(operands), {{"dim", dim}});
 }
 
 // One dimension after the other, so that no tensor in between has many dimensions.
 Result<ValueId> tile(Importer& importer) {
-  const Shape& shape = shape_of(importer, 0);
+  const Shape& shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Ints repeats, importer.integers(1));
   if (repeats.size() != shape.size())
     return importer.invalid(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
@@ -261,7 +259,7 @@ Result<ValueId> tile(Importer& importer) {
 }
 
 Result<ValueId> broadcast_to(Importer& importer) {
-  const Shape& shape = shape_of(importer, 0);
+  const Shape& shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Shape to, importer.integers(1));
   DTR_TRY(importer.check_shape(to));
   if (shape.size() > to.size())
@@ -275,7 +273,7 @@ Result<ValueId> broadcast_to(Importer& importer) {
 }
 
 Result<ValueId> reverse(Importer& importer) {
-  const size_t rank = shape_of(importer, 0).size();
+  const size_t rank = importer.tensor(0).shape.size();
   DTR_ASSIGN(Ints axes, importer.integers(1));
   for (int64_t& axis : axes) {
     DTR_ASSIGN(axis, importer.logical_axis(axis, rank));
@@ -289,7 +287,7 @@ Result<ValueId> mirror_pad(Importer& importer) {
   DTR_ASSIGN(const fb::MirrorPadOptions* options,
              importer.options<fb::MirrorPadOptions>(OptionsType::MirrorPadOptions));
   const int64_t skip = options->mode() == fb::MirrorPadMode::REFLECT ? 1 : 0;
-  const Shape& shape = shape_of(importer, 0);
+  const Shape& shape = importer.tensor(0).shape;
   DTR_ASSIGN(const Ints paddings, importer.integers(1));
   if (paddings.size() != 2 * shape.size())
     return importer.invalid(fmt::format("{} paddings for rank {}", paddings.size(), shape.size()));
@@ -321,8 +319,8 @@ Result<ValueId> reshape_to_output(Importer& importer) {
   if (importer.tensor(0).type == fb::TensorType::COMPLEX64)
     return importer.reshape_complex(importer.output().shape);
   DTR_ASSIGN(const ValueId x, importer.value(0));
-  return importer.reshape(x, shape_of(importer, 0),
-                          importer.filled_output(element_count(shape_of(importer, 0))));
+  return importer.reshape(x, importer.tensor(0).shape,
+                          importer.filled_output(element_count(importer.tensor(0).shape)));
 }
 
 // ---- elements by index, blocks of pixels
@@ -338,7 +336,7 @@ Result<ValueId> exchanged(Importer& importer, ValueId value, const Shape& split,
 
 // Logical extents of an operand of rank 4, none of them 0.
 Result<Shape> image(Importer& importer) {
-  Shape shape = shape_of(importer, 0);
+  Shape shape = importer.tensor(0).shape;
   if (shape.size() != 4 || std::ranges::any_of(shape, [](int64_t extent) { return extent < 1; }))
     return importer.invalid(
         fmt::format("its input has shape {}, expected 4 dimensions", to_string(shape)));
@@ -347,7 +345,7 @@ Result<Shape> image(Importer& importer) {
 
 tl::unexpected<Diagnostic> bad_blocks(Importer& importer, int64_t height, int64_t width) {
   return importer.invalid(
-      fmt::format("blocks of {}x{} for {}", height, width, to_string(shape_of(importer, 0))));
+      fmt::format("blocks of {}x{} for {}", height, width, to_string(importer.tensor(0).shape)));
 }
 
 Result<ValueId> space_to_depth(Importer& importer) {
@@ -424,7 +422,7 @@ Result<ValueId> batch_to_space(Importer& importer) {
   return part(importer, x, 3, crop[2], w - crop[2] - crop[3]);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kMovementOperators[] = {
     {BuiltinOperator::BATCH_TO_SPACE_ND, 3, 3, batch_to_space},
     {BuiltinOperator::BROADCAST_TO, 2, 2, broadcast_to},
     {BuiltinOperator::DEPTH_TO_SPACE, 1, 1, depth_to_space},
@@ -445,6 +443,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorDef> movement_operators() { return kOperators; }
+std::span<const OperatorDef> movement_operators() { return kMovementOperators; }
 
 }  // namespace dtr::tflite

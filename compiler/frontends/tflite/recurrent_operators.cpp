@@ -290,7 +290,7 @@ Result<ValueId> svdf(Importer& importer) {
   return importer.as_output(y);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kRecurrentOperators[] = {
     {BuiltinOperator::BIDIRECTIONAL_SEQUENCE_LSTM, 1, 48, nullptr, bidirectional_lstm},
     {BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN, 9, 12, nullptr, bidirectional_rnn},
     {BuiltinOperator::LSTM, 1, 24, lstm},
@@ -302,6 +302,6 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorDef> recurrent_operators() { return kOperators; }
+std::span<const OperatorDef> recurrent_operators() { return kRecurrentOperators; }
 
 }  // namespace dtr::tflite

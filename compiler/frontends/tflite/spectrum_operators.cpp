@@ -49,7 +49,7 @@ Result<ValueId> magnitude(Importer& importer) {
   return importer.in_logical_order(x);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kSpectrumOperators[] = {
     {BuiltinOperator::COMPLEX_ABS, 1, 1, magnitude},
     {BuiltinOperator::IMAG, 1, 1, part<1>},
     {BuiltinOperator::REAL, 1, 1, part<0>},
@@ -58,7 +58,7 @@ constexpr OperatorDef kOperators[] = {
 
 }  // namespace
 
-std::span<const OperatorDef> spectrum_operators() { return kOperators; }
+std::span<const OperatorDef> spectrum_operators() { return kSpectrumOperators; }
 
 Result<ValueId> Importer::complex_value(size_t operand) {
   const TensorInfo& of = tensor(operand);

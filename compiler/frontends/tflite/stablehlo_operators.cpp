@@ -89,7 +89,7 @@ Result<ValueId> padded(Importer& importer, ValueId x, ValueId element, size_t di
   return builder.slice(x, along, from, to);
 }
 
-Result<ValueId> pad(Importer& importer) {
+Result<ValueId> stablehlo_pad(Importer& importer) {
   DTR_ASSIGN(const fb::StablehloPadOptions* options,
              importer.options<fb::StablehloPadOptions>(fb::Options2Type::StablehloPadOptions));
   DTR_ASSIGN(ValueId x, importer.file_value(0));
@@ -308,7 +308,7 @@ Result<ValueId> placed(Importer& importer, ValueId x, const Ints& order) {
 }
 
 // Slices of the operand that begin where the indices say, moved to fit into it.
-Result<ValueId> gather(Importer& importer) {
+Result<ValueId> stablehlo_gather(Importer& importer) {
   Builder builder(importer);
   DTR_ASSIGN(
       const fb::StablehloGatherOptions* options,
@@ -466,17 +466,17 @@ Result<ValueId> right_shift(Importer& importer) {
   return importer.file_output(y);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kStablehloOperators[] = {
     {BuiltinOperator::REDUCE_WINDOW, 5, 5, reduce_window},
     {BuiltinOperator::RIGHT_SHIFT, 2, 2, right_shift},
-    {BuiltinOperator::STABLEHLO_GATHER, 2, 2, gather},
-    {BuiltinOperator::STABLEHLO_PAD, 2, 2, pad},
+    {BuiltinOperator::STABLEHLO_GATHER, 2, 2, stablehlo_gather},
+    {BuiltinOperator::STABLEHLO_PAD, 2, 2, stablehlo_pad},
     {BuiltinOperator::STABLEHLO_REDUCE_WINDOW, 2, 2, stablehlo_reduce_window},
     {BuiltinOperator::STABLEHLO_SCATTER, 3, 3, scatter},
 };
 
 }  // namespace
 
-std::span<const OperatorDef> stablehlo_operators() { return kOperators; }
+std::span<const OperatorDef> stablehlo_operators() { return kStablehloOperators; }
 
 }  // namespace dtr::tflite

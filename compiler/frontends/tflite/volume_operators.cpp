@@ -92,13 +92,13 @@ Result<ValueId> conv_3d_transpose(Importer& importer) {
   return activated(importer, x, activation);
 }
 
-constexpr OperatorDef kOperators[] = {
+constexpr OperatorDef kVolumeOperators[] = {
     {BuiltinOperator::CONV_3D, 2, 3, conv_3d},
     {BuiltinOperator::CONV_3D_TRANSPOSE, 3, 4, conv_3d_transpose},
 };
 
 }  // namespace
 
-std::span<const OperatorDef> volume_operators() { return kOperators; }
+std::span<const OperatorDef> volume_operators() { return kVolumeOperators; }
 
 }  // namespace dtr::tflite
