@@ -4,18 +4,14 @@
 #include <cmath>
 
 #include "compiler/executors/onednn_executor.h"
-#include "compiler/ir/parser.h"
 #include "compiler/ir/samples.h"
 #include "compiler/support/thread_pool.h"
+#include "test/unit/parse.h"
 
 namespace dtr {
 namespace {
 
-Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text, "test.ir");
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
-  return module ? std::move(*module) : Module{};
-}
+using test::parse;
 
 // Every form of convolution and linear that the executor tells apart, with other ops between them.
 constexpr std::string_view kForms = R"(graph @forward(%x: f32[2,3,11,9], %z: f32[2,5,11,9]) {

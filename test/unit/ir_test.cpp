@@ -9,15 +9,12 @@
 #include "compiler/ir/rewriter.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/ops/ops.h"
+#include "test/unit/parse.h"
 
 namespace dtr {
 namespace {
 
-Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text, "test.ir");
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
-  return module ? std::move(*module) : Module{};
-}
+using test::parse;
 
 std::string reason_of(std::string_view text) {
   const Result<Module> module = parse_module(text);

@@ -23,7 +23,7 @@ struct Axis {
   }
 };
 
-struct Conv {
+struct ConvCase {
   int64_t batch = 1, groups = 1, in = 3, out = 5;  // in, out: channels of one group
   Axis h, w;
   bool transposed = false, bias = true, per_channel = false;
@@ -31,7 +31,7 @@ struct Conv {
   std::string tail = "  return %y\n";  // what follows %y
 };
 
-std::string text_of(const Conv& c) {
+std::string text_of(const ConvCase& c) {
   const int64_t first = c.groups * (c.transposed ? c.in : c.out),
                 second = c.transposed ? c.out : c.in;
   std::string scales = "0.011";
@@ -56,7 +56,7 @@ std::string text_of(const Conv& c) {
       c.h.stride, c.w.stride, c.transposed, c.tail);
 }
 
-Kernels kernels_of(const Conv& c) { return expect_bit_exact(text_of(c)).kernels(); }
+Kernels kernels_of(const ConvCase& c) { return expect_bit_exact(text_of(c)).kernels(); }
 
 TEST(NeutronGroups, OneCallAGroupInPlace) {
   EXPECT_EQ(kernels_of({.batch = 2,
@@ -88,9 +88,9 @@ TEST(NeutronGroups, EpilogueOfEveryGroup) {
       "  %z: i8[{0}] channels_last quant<0.04:-5> = aten.add.Tensor(%t, {{}}) {{{{alpha = "
       "1.0}}}}\n  return %z\n",
       shape);
-  const Conv conv{.groups = 2, .in = 24, .out = 17, .h = {.in = 30}, .w = {.in = 40}};
+  const ConvCase conv{.groups = 2, .in = 24, .out = 17, .h = {.in = 30}, .w = {.in = 40}};
   for (const std::string_view addend : {"%k", "%x2"}) {
-    Conv c = conv;
+    ConvCase c = conv;
     c.tail = fmt::format(fmt::runtime(tail), addend);
     std::string text = text_of(c);
     if (addend == "%x2")
@@ -156,10 +156,10 @@ TEST(NeutronConvolutionSweep, EqualToTheReference) {
   int transposed = 0, grouped = 0;
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(round);
-    Conv c{.batch = pick(1, 2),
-           .groups = pick(0, 1) == 0 ? 1 : pick(2, 5),
-           .in = pick(1, 11),
-           .out = pick(1, 11)};
+    ConvCase c{.batch = pick(1, 2),
+               .groups = pick(0, 1) == 0 ? 1 : pick(2, 5),
+               .in = pick(1, 11),
+               .out = pick(1, 11)};
     c.transposed = pick(0, 1) == 0;
     c.bias = pick(0, 3) != 0;
     c.per_channel = pick(0, 1) == 0;
@@ -188,10 +188,10 @@ TEST(NeutronConvolutionSweep, EqualToTheReference) {
 TEST(NeutronConvolutionLimits, WeightsBeyondSram) {
   npu::Target target = dtr::test::machine();
   target.sram_bytes = 12000;
-  const Conv c{.in = 32,
-               .out = 48,
-               .h = {.in = 9, .pad = 1},
-               .w = {.in = 5, .pad = 1}};  // 13,824 bytes of weights
+  const ConvCase c{.in = 32,
+                   .out = 48,
+                   .h = {.in = 9, .pad = 1},
+                   .w = {.in = 5, .pad = 1}};  // 13,824 bytes of weights
   const Compiled compiled = expect_bit_exact(text_of(c), target);
   EXPECT_GT(compiled.kernels().size(), 1u);
   EXPECT_LE(compiled.scratch_bytes, target.sram_bytes);
@@ -200,7 +200,7 @@ TEST(NeutronConvolutionLimits, WeightsBeyondSram) {
 // More products than an accumulator takes: calls that hand on their sums. By rows and columns of
 // the kernel, and by channels.
 TEST(NeutronConvolutionLimits, AccumulationsOfSeveralCalls) {
-  const auto calls = [](const Conv& c, const npu::Target& target = test::machine(),
+  const auto calls = [](const ConvCase& c, const npu::Target& target = test::machine(),
                         NeutronOptions options = {}) {
     const Compiled compiled = expect_bit_exact(text_of(c), target, options);
     return std::ranges::count_if(compiled.kernels(), [](const std::string& name) {

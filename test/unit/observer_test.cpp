@@ -13,8 +13,6 @@
 namespace dtr {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 using test::find_array;
 
 std::vector<NamedTensor> observer_vectors() {
@@ -295,7 +293,8 @@ TEST(Observer, CountsExtremeElements) {
 }
 
 TEST(Observer, RefusesNonFiniteElements) {
-  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
+  constexpr float kLargest = std::numeric_limits<float>::infinity();
+  for (const float bad : {kLargest, -kLargest, std::numeric_limits<float>::quiet_NaN()})
     for (const size_t at : {size_t{0}, size_t{15}, size_t{16}, size_t{36}}) {
       std::vector<float> values(37, 1.0F);
       values[at] = bad;

@@ -5,22 +5,18 @@
 #include <algorithm>
 
 #include "compiler/ir/constant_pool.h"
-#include "compiler/ir/parser.h"
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/placement_report.h"
 #include "device/pte/manifest.h"
 #include "host/session/session.h"
+#include "test/unit/parse.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
 
-Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text, "test.ir");
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
-  return module ? std::move(*module) : Module{};
-}
+using test::parse;
 
 constexpr std::string_view kConvolution = R"(graph @forward(%x: f32[1,3,7,6]) {
   %q: i8[1,3,7,6] quant<0.02:-3> = quantize(%x)

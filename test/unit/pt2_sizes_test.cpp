@@ -15,13 +15,9 @@ namespace {
 using test::error_id;
 using test::error_text;
 
-std::string case_path(const std::string& name) {
-  return test::source_path("test/data/pt2/" + name).string();
-}
-
 Result<Module> read_sizes(const std::string& name,
                           std::vector<std::pair<std::string, int64_t>> given) {
-  return pt2::read_pt2(case_path(name), {.given = std::move(given)});
+  return pt2::read_pt2(test::export_path(name), {.given = std::move(given)});
 }
 
 void expect_outputs(const Module& program, const std::vector<NamedTensor>& data) {
@@ -42,7 +38,7 @@ void expect_outputs(const Module& program, const std::vector<NamedTensor>& data)
 }
 
 TEST(Pt2Sizes, ComputesWhatPyTorchComputesAtAnotherSize) {
-  const auto data = read_npz(case_path("open_sizes.npz"));
+  const auto data = read_npz(test::export_path("open_sizes.npz"));
   ASSERT_TRUE(data.has_value());
   const std::vector<std::pair<std::string, int64_t>> ways[] = {
       {{"x.0", 3}, {"x.2", 8}, {"x.3", 7}},
@@ -60,8 +56,8 @@ TEST(Pt2Sizes, TakesTheSizesOfSamples) {
   std::vector<NamedTensor> rows, sets;
   rows.push_back({"x", Tensor(DType::kFloat32, {5, 3, 8, 7})});
   rows.push_back({"y", Tensor(DType::kFloat32, {5, 6})});
-  const auto program =
-      pt2::read_pt2(case_path("open_sizes.pt2"), {.sampled = Samples::shapes_of(rows, "rows.npz")});
+  const auto program = pt2::read_pt2(test::export_path("open_sizes.pt2"),
+                                     {.sampled = Samples::shapes_of(rows, "rows.npz")});
   ASSERT_TRUE(program.has_value()) << error_text(program);
   EXPECT_EQ(program->forward().type(program->forward().inputs()[0]).shape, (Shape{1, 3, 8, 7}));
   ASSERT_FALSE(program->notes.empty());
@@ -70,14 +66,14 @@ TEST(Pt2Sizes, TakesTheSizesOfSamples) {
 
   sets.push_back({"x", Tensor(DType::kFloat32, {5, 2, 3, 8, 7})});
   sets.push_back({"y", Tensor(DType::kFloat32, {5, 2, 6})});
-  const auto batches =
-      pt2::read_pt2(case_path("open_sizes.pt2"), {.sampled = Samples::shapes_of(sets, "sets.npz")});
+  const auto batches = pt2::read_pt2(test::export_path("open_sizes.pt2"),
+                                     {.sampled = Samples::shapes_of(sets, "sets.npz")});
   ASSERT_TRUE(batches.has_value()) << error_text(batches);
   EXPECT_EQ(batches->forward().type(batches->forward().inputs()[1]).shape, (Shape{2, 6}));
 
   sets[1].tensor = Tensor(DType::kFloat32, {5, 4, 6});
-  const auto unlike =
-      pt2::read_pt2(case_path("open_sizes.pt2"), {.sampled = Samples::shapes_of(sets, "sets.npz")});
+  const auto unlike = pt2::read_pt2(test::export_path("open_sizes.pt2"),
+                                    {.sampled = Samples::shapes_of(sets, "sets.npz")});
   ASSERT_FALSE(unlike.has_value());
   EXPECT_NE(unlike.error().reason.find(" is 2 (the samples of `x`), and the export was made for"),
             std::string::npos)

@@ -26,9 +26,6 @@ using test::error_id;
 using test::error_text;
 using Bytes = std::vector<std::byte>;
 
-std::string case_path(const std::string& name) {
-  return test::source_path("test/data/pt2/" + name).string();
-}
 std::string digits(const std::string& name) {
   return test::source_path("models/digits_cnn/" + name).string();
 }
@@ -117,10 +114,10 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "bags",
                                  "small_functions",
                                  "transposed_volumes"}) {
-    const auto program = read_pt2(case_path(name + ".pt2"));
+    const auto program = read_pt2(test::export_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
-    const auto data = read_npz(case_path(name + ".npz"));
+    const auto data = read_npz(test::export_path(name + ".npz"));
     ASSERT_TRUE(data.has_value());
     std::vector<TensorView> inputs;
     for (size_t i = 0; i < program->forward().inputs().size(); ++i)
@@ -143,7 +140,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
 }
 
 TEST(Pt2, DropsWhatTrainingLeaves) {
-  const auto program = read_pt2(case_path("leftovers.pt2"));
+  const auto program = read_pt2(test::export_path("leftovers.pt2"));
   ASSERT_TRUE(program.has_value()) << error_text(program);
   EXPECT_EQ(op_names(program->forward()),
             (std::vector<std::string>{"aten.batch_norm", "aten.add.Tensor"}));
@@ -151,13 +148,13 @@ TEST(Pt2, DropsWhatTrainingLeaves) {
 }
 
 TEST(Pt2, TiedWeightsAreOneConstant) {
-  const auto program = read_pt2(case_path("tied.pt2"));
+  const auto program = read_pt2(test::export_path("tied.pt2"));
   ASSERT_TRUE(program.has_value()) << error_text(program);
   EXPECT_EQ(program->constants.size(), 4U);  // shared weight, bias, two views
 }
 
 TEST(Pt2, KeepsTheLayoutOfInputs) {
-  const auto last = read_pt2(case_path("channels_last.pt2"));
+  const auto last = read_pt2(test::export_path("channels_last.pt2"));
   ASSERT_TRUE(last.has_value()) << error_text(last);
   const Graph& graph = last->forward();
   EXPECT_EQ(graph.type(graph.inputs()[0]).layout, Layout::kChannelsLast);
@@ -258,15 +255,16 @@ TEST(Pt2, DescribesAlsoWhatDoesNotCompile) {
                            "5 × aten.batch_norm.default", "linear_1"})
     EXPECT_NE(good->find(part), std::string::npos) << part << "\n" << *good;
   EXPECT_EQ(good->find("not supported"), std::string::npos);
-  const auto bad = pt2::describe_pt2(case_path("unsupported.pt2"));
+  const auto bad = pt2::describe_pt2(test::export_path("unsupported.pt2"));
   ASSERT_TRUE(bad.has_value()) << error_text(bad);
   EXPECT_NE(bad->find("2 × aten.erfinv.default  (not supported)"), std::string::npos) << *bad;
-  EXPECT_NE(pt2::describe_pt2(case_path("symbolic.pt2"))->find("symbolic (s"), std::string::npos);
+  EXPECT_NE(pt2::describe_pt2(test::export_path("symbolic.pt2"))->find("symbolic (s"),
+            std::string::npos);
 }
 
 TEST(Pt2, WarnsOfAnInputThatTheModelWrites) {
   for (const std::string name : {"written_input", "written_input_core"}) {
-    const auto module = read_pt2(case_path(name + ".pt2"));
+    const auto module = read_pt2(test::export_path(name + ".pt2"));
     ASSERT_TRUE(module) << error_text(module);
     ASSERT_EQ(module->notes.size(), 1u) << name;
     EXPECT_EQ(module->notes[0].id, DiagnosticId::kPt2MutatedState);
@@ -297,7 +295,7 @@ TEST(Pt2, RefusesWhatCannotCompile) {
       {"unsupported", "pt2-unsupported-operator", "erfinv", "aten.erfinv.default (2×)", true},
   };
   for (const Case& bad : cases) {
-    const auto program = read_pt2(case_path(bad.name + ".pt2"));
+    const auto program = read_pt2(test::export_path(bad.name + ".pt2"));
     ASSERT_FALSE(program.has_value()) << bad.name;
     const Diagnostic& problem = program.error();
     EXPECT_EQ(info(problem.id).name, bad.id) << error_text(program);
@@ -305,7 +303,7 @@ TEST(Pt2, RefusesWhatCannotCompile) {
     EXPECT_NE(problem.reason.find(bad.reason), std::string::npos) << problem.reason;
     EXPECT_EQ(problem.place.source_line.starts_with("make_"), bad.has_line) << error_text(program);
     EXPECT_FALSE(problem.fix.empty());
-    EXPECT_EQ(problem.place.file, case_path(bad.name + ".pt2"));
+    EXPECT_EQ(problem.place.file, test::export_path(bad.name + ".pt2"));
   }
 }
 
@@ -331,9 +329,10 @@ TEST(Pt2, RefusesUnfinishedQuantization) {
        "int8"},
   };
   for (const auto& [name, text] : cases) {
-    const auto program = read_pt2(case_path(name + ".pt2"));
+    const auto program = read_pt2(test::export_path(name + ".pt2"));
     ASSERT_FALSE(program.has_value()) << name;
-    EXPECT_EQ(to_text(program.error()), fmt::format(fmt::runtime(text), case_path(name + ".pt2")));
+    EXPECT_EQ(to_text(program.error()),
+              fmt::format(fmt::runtime(text), test::export_path(name + ".pt2")));
   }
 }
 
@@ -529,7 +528,7 @@ TEST(Pt2, TruncationsAreRefused) {
 }
 
 TEST(Pt2, EveryDamagedByteIsFoundOrHarmless) {
-  const Bytes good = test::read_bytes(case_path("tied.pt2"));
+  const Bytes good = test::read_bytes(test::export_path("tied.pt2"));
   const auto expected = parse_pt2(good, "a.pt2");
   ASSERT_TRUE(expected.has_value());
   size_t accepted = 0;

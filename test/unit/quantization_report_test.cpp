@@ -6,17 +6,13 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/ir/parser.h"
 #include "compiler/pipeline/compile.h"
+#include "test/unit/parse.h"
 
 namespace dtr {
 namespace {
 
-Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text, "test.ir");
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
-  return module ? std::move(*module) : Module{};
-}
+using test::parse;
 
 std::vector<NamedTensor> array(Shape shape, const std::vector<float>& values) {
   std::vector<NamedTensor> arrays;

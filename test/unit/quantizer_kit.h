@@ -12,17 +12,11 @@
 #include <vector>
 
 #include "compiler/ir/npz.h"
-#include "compiler/ir/parser.h"
 #include "compiler/quantizer/calibration.h"
 #include "compiler/quantizer/int8_patterns.h"
+#include "test/unit/parse.h"
 
 namespace dtr::test {
-
-inline Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text, "test.ir");
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
-  return module ? std::move(*module) : Module{};
-}
 
 inline constexpr std::string_view kSmall = R"(sources {
   0: "conv2d" "aten.conv2d.default" "stem" "model.py:1"

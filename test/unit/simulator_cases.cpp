@@ -11,8 +11,6 @@ using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of
 
 namespace {
 
-const Target kTarget = dtr::test::machine();
-
 Rescale any_rescale(Random& random, int32_t low, int32_t high) {
   return {random.chance(10) ? 0 : random.between(1 << 30, INT32_MAX), random.between(low, high)};
 }

@@ -14,14 +14,9 @@ namespace {
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 using simulator::Simulator;
 using test::AlignedBytes;
+using test::decoded;
+using test::kTarget;
 using test::PayloadBuilder;
-
-const Target kTarget = dtr::test::machine();
-
-simulator::Fault decoded(const AlignedBytes& payload) {
-  simulator::Payload result;
-  return simulator::decode(kTarget, payload.bytes(), result);
-}
 
 // A table that is read where the payload lies, 20 elements through it; `edit` changes the header.
 AlignedBytes table_in_payload(const std::function<void(Header&)>& edit) {

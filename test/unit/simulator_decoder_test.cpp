@@ -18,11 +18,11 @@ using simulator::Fault;
 using simulator::Payload;
 using simulator::Simulator;
 using test::AlignedBytes;
+using test::decoded;
 using test::kOne;
 using test::kPlainAdd;
+using test::kTarget;
 using test::PayloadBuilder;
-
-const Target kTarget = dtr::test::machine();
 
 // A program with every command once, all of it in range.
 struct Everything {
@@ -134,11 +134,6 @@ struct Everything {
     return builder.build(edit);
   }
 };
-
-Fault decoded(const AlignedBytes& payload) {
-  Payload result;
-  return decode(kTarget, payload.bytes(), result);
-}
 
 TEST(SimulatorDecoder, AcceptsEveryCommand) {
   Everything everything;

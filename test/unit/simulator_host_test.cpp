@@ -27,6 +27,7 @@ using test::any_channels;
 using test::Case;
 using test::Generator;
 using test::input_bytes;
+using test::kTarget;
 using test::output_bytes;
 using test::Random;
 
@@ -34,8 +35,6 @@ using Scratch = HostSimulator::Scratch;
 using test::expect_kernel_sets_agree;
 using test::kernel_sets;
 using test::Memory;
-
-const Target kTarget = dtr::test::machine();
 
 // Prints the digest of all programs, if it is asked for: scripts/test_aarch64 compares machines.
 class PrintedDigest final : public testing::Environment {

@@ -16,9 +16,12 @@
 #include "device/npu/microcode.h"
 #include "device/npu/target.h"
 #include "device/numerics/crc32.h"
+#include "device/simulator/decoder.h"
 #include "test/unit/machine.h"
 
 namespace dtr::test {
+
+inline const npu::Target kTarget = machine();
 
 inline constexpr npu::Rescale kOne{1 << 30, 1};
 // (a + b) exactly.
@@ -263,6 +266,11 @@ inline std::vector<int32_t> pack_parameters(const npu::Target& target,
     packed[2 * stride + i] = channels[i].shift;
   }
   return packed;
+}
+
+inline simulator::Fault decoded(const AlignedBytes& payload) {
+  simulator::Payload result;
+  return simulator::decode(kTarget, payload.bytes(), result);
 }
 
 }  // namespace dtr::test

@@ -17,10 +17,9 @@ using test::Case;
 using test::expect_kernel_sets_agree;
 using test::input_bytes;
 using test::kernel_sets;
+using test::kTarget;
 using test::output_bytes;
 using test::Random;
-
-const Target kTarget = dtr::test::machine();
 
 // Rescaling at ties and at the ends where all channels can be folded
 // (host/simulator/convolution.h): no shift to the left, and accumulators within `bound`. An input

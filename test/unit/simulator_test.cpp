@@ -17,9 +17,8 @@ using simulator::Simulator;
 using test::AlignedBytes;
 using test::kOne;
 using test::kPlainAdd;
+using test::kTarget;
 using test::PayloadBuilder;
-
-const Target kTarget = dtr::test::machine();
 
 struct Outcome {
   Status prepared = Status::kOk;

@@ -24,11 +24,10 @@ using test::Case;
 using test::expect_same;
 using test::input_bytes;
 using test::kernel_sets;
+using test::kTarget;
 using test::Memory;
 using test::output_bytes;
 using test::Random;
-
-const Target kTarget = dtr::test::machine();
 
 TEST(SimulatorCrew, TakesEachPartOnce) {
   for (const unsigned members : {1U, 2U, 5U}) {

@@ -16,14 +16,9 @@ namespace {
 
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 using test::AlignedBytes;
+using test::decoded;
+using test::kTarget;
 using test::PayloadBuilder;
-
-const Target kTarget = dtr::test::machine();
-
-simulator::Fault decoded(const AlignedBytes& payload) {
-  simulator::Payload result;
-  return simulator::decode(kTarget, payload.bytes(), result);
-}
 
 // `reduced` elements become one of `results`; all are the same byte.
 Reduce repeated(Address x, Address y, ReduceKind kind, uint32_t results, uint32_t reduced) {

@@ -23,6 +23,11 @@ inline std::filesystem::path source_path(const std::string& relative) {
   return std::filesystem::path(root == nullptr ? "." : root) / relative;
 }
 
+// A committed export of PyTorch.
+inline std::string export_path(const std::string& name) {
+  return source_path("test/data/pt2/" + name).string();
+}
+
 // A file of the full set of models and cases; empty if the set is not there.
 inline std::filesystem::path shared_path(const std::string& relative) {
   const char* root = std::getenv("DEUTERON_SHARED");

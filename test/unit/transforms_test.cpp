@@ -11,24 +11,20 @@
 
 #include "compiler/executors/executor.h"
 #include "compiler/frontends/pt2/pt2.h"
-#include "compiler/ir/parser.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/ops/ops.h"
 #include "compiler/transforms/pass_manager.h"
+#include "test/unit/parse.h"
 #include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
 
+using test::parse;
+
 using test::find_array;
 using test::read_arrays;
-
-Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text);
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
-  return module ? std::move(*module) : Module{};
-}
 
 constexpr std::string_view kTanh =
     "graph @forward(%x: f32[5]) {\n  %y: f32[5] = aten.tanh(%x)\n  return %y\n}\n";
