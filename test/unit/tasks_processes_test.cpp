@@ -17,29 +17,15 @@
 #include "host/tasks/checkpoint.h"
 #include "host/tasks/packing.h"
 #include "host/tasks/processes.h"
+#include "test/unit/function_tasks.h"
 
 namespace dtr {
 namespace {
 
 using namespace std::chrono_literals;
-using Bytes = std::vector<std::byte>;
-
-class FunctionWorker final : public TaskWorker {
- public:
-  explicit FunctionWorker(std::function<Result<Bytes>(size_t)> run) : run_(std::move(run)) {}
-  Result<Bytes> run(size_t task, std::span<const std::byte> /*input*/) override {
-    return run_(task);
-  }
-
- private:
-  std::function<Result<Bytes>(size_t)> run_;
-};
-
-TaskJob job_of(size_t count, const std::function<Result<Bytes>(size_t)>& run) {
-  return {.count = count, .open = [run]() -> Result<std::unique_ptr<TaskWorker>> {
-            return std::make_unique<FunctionWorker>(run);
-          }};
-}
+using test::Bytes;
+using test::FunctionWorker;
+using test::job_of;
 
 // The square of the task, and as many bytes behind it as its number: results of many sizes.
 Result<Bytes> square(size_t task) {
