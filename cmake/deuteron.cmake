@@ -98,19 +98,24 @@ function(dtr_precompile target)
   target_precompile_headers(${target} REUSE_FROM dtr_precompiled)
 endfunction()
 
+# dtr_together(TARGET APART): with DTR_TOGETHER up to eight sources of TARGET are compiled as one,
+# so that what they include is read and instantiated once, but for those APART, which have a local
+# name that another one has too (ALL: most do).
+function(dtr_together target apart)
+  if(DTR_TOGETHER AND NOT apart STREQUAL ALL)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_source_files_properties(${apart} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 # dtr_library(NAME SOURCES a.cpp b.cpp [APART b.cpp …] [DEPENDS dtr_x fmt::fmt …]): static library
-# `dtr_NAME`. With DTR_TOGETHER up to eight of its sources are compiled as one, so that what they
-# include is read and instantiated once, but for those APART, which have a local name that another
-# one has too (ALL: most do).
+# `dtr_NAME`. APART: see dtr_together.
 function(dtr_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPENDS" ${ARGN})
   add_library(dtr_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(dtr_${name} PUBLIC dtr_options ${ARG_DEPENDS})
   dtr_precompile(dtr_${name})
-  if(DTR_TOGETHER AND NOT ARG_APART STREQUAL ALL)
-    set_target_properties(dtr_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  endif()
+  dtr_together(dtr_${name} "${ARG_APART}")
 endfunction()
 
 # dtr_freestanding_library: as dtr_library, for code that also runs on the device: no exceptions, no
@@ -134,12 +139,13 @@ function(dtr_fast target)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# dtr_test(NAME SOURCES …  DEPENDS …): GoogleTest program `test_NAME`, registered with ctest as one
-# test a program. Its own sources are not optimized: assertions are a quarter of all that is
-# compiled and take no time to run; what they test has the level of the build.
+# dtr_test(NAME SOURCES … [APART …] DEPENDS …): GoogleTest program `test_NAME`, registered with
+# ctest as one test a program. Its own sources are not optimized: assertions are a quarter of all
+# that is compiled and take no time to run; what they test has the level of the build.
 function(dtr_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPENDS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
+  dtr_together(test_${name} "${ARG_APART}")
   target_link_libraries(test_${name} PRIVATE dtr_options ${ARG_DEPENDS} GTest::gtest
       GTest::gtest_main fmt::fmt)
   target_compile_options(test_${name} PRIVATE -O0)
