@@ -1,4 +1,5 @@
 """What the end-to-end tests share: failures are collected, and end the script together."""
+import os
 import subprocess
 import sys
 import zipfile
@@ -17,6 +18,11 @@ def run(*command, code=0, cwd=None):
             f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
         )
     return done.stdout + done.stderr
+
+
+def sampled(cases):
+    """One in DEUTERON_ONE_IN of the cases, where ctest sets that; else all."""
+    return cases[:: int(os.environ.get("DEUTERON_ONE_IN", 1))]
 
 
 def data_of(npz, name):

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from checks import finish  # noqa: E402
+from checks import finish, sampled  # noqa: E402
 from edge_cases import TARGETS, arrays, message_of, run  # noqa: E402
 
 NPU = TARGETS[:2]
@@ -243,7 +243,7 @@ def main():
                 work.mkdir()
                 return getattr(Cases(deuteron, work), method)(case)
 
-            return list(pool.map(one, enumerate(cases)))
+            return list(pool.map(one, enumerate(sampled(cases))))
 
         numbers = [
             (text, target, ())
