@@ -224,6 +224,9 @@ class ArenaPlanner {
     for (const auto& [a, b] : pairs) ++begin_[a + 1], ++begin_[b + 1];
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
     conflicts_.resize(pairs.size() * 2);
+    size_t most = 0;
+    for (size_t i = 0; i < buffers_.size(); ++i) most = std::max(most, begin_[i + 1] - begin_[i]);
+    taken_room_.resize(most);
     order_work_ = static_cast<int64_t>(conflicts_.size() + used_.size());
     std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
     for (const auto& [a, b] : pairs) conflicts_[next[a]++] = b, conflicts_[next[b]++] = a;
@@ -323,34 +326,48 @@ class ArenaPlanner {
     best_order_ = order;
   }
 
-  // Where the buffer may not be, because of neighbours that are placed: a buffer ends before the
-  // begin of each pair, or begins at its end or behind. Into taken_, in any order.
+  // A buffer ends before the begin, or begins at the end or behind.
+  struct Taken {
+    int64_t begin, end;
+  };
+
+  // Where the buffer may not be, because of neighbours that are placed, into taken_ in any order.
+  // Nearly all of a plan's time: without growing vectors.
   void find_taken(uint32_t index) {
-    const ArenaBuffer& buffer = buffers_[index];
-    taken_.clear();
-    for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
-      const uint32_t other = conflicts_[at];
-      if (offsets_[other] == kUnplaced) continue;
-      int64_t begin = offsets_[other], end = begin + buffers_[other].size;
-      if (!trail_of_.empty() && trail_of_[at] != nullptr) {
-        const ArenaTrail& trail = *trail_of_[at];
+    const ArenaBuffer* const buffers = buffers_.data();
+    const int64_t* const offsets = offsets_.data();
+    const uint32_t* const conflicts = conflicts_.data();
+    const ArenaTrail* const* const trail_of = trail_of_.empty() ? nullptr : trail_of_.data();
+    Taken* next = taken_room_.data();
+    const size_t end_of_conflicts = begin_[index + 1];
+    for (size_t at = begin_[index]; at < end_of_conflicts; ++at) {
+      const uint32_t other = conflicts[at];
+      int64_t begin = offsets[other];
+      if (begin == kUnplaced) continue;
+      int64_t end = begin + buffers[other].size;
+      if (trail_of != nullptr && trail_of[at] != nullptr) {
+        const ArenaTrail& trail = *trail_of[at];
         if (trail.result == index)
-          begin = std::max(begin, begin - trail.lag + buffer.size);
+          begin = std::max(begin, begin - trail.lag + buffers[index].size);
         else
           end = std::min(end, begin + trail.lag);
       }
-      taken_.emplace_back(begin, end);
+      next->begin = begin;
+      next->end = end;
+      ++next;
     }
+    taken_ = {taken_room_.data(), next};
   }
 
   // In any order, the passes over taken_ end at the lowest gap; sorted, they are two.
   int64_t lowest_place(const ArenaBuffer& buffer) {
-    if (taken_.size() > kFewNeighbours) std::ranges::sort(taken_);
+    if (taken_.size() > kFewNeighbours) std::ranges::sort(taken_, {}, &Taken::begin);
+    const int64_t size = buffer.size;
     int64_t offset = 0;
     for (int64_t before = -1; before != offset;) {
       before = offset;
-      for (const auto& [begin, end] : taken_)
-        offset = begin < offset + buffer.size ? std::max(offset, end) : offset;
+      for (const Taken& taken : taken_)
+        offset = taken.begin < offset + size ? std::max(offset, taken.end) : offset;
       offset = align_up(offset, buffer.alignment);
     }
     return offset;
@@ -358,16 +375,16 @@ class ArenaPlanner {
 
   // The highest place that ends at `top` or below; negative if there is none.
   int64_t highest_place(const ArenaBuffer& buffer, int64_t top) {
-    if (taken_.size() > kFewNeighbours)
-      std::ranges::sort(taken_, std::greater{}, &std::pair<int64_t, int64_t>::second);
+    if (taken_.size() > kFewNeighbours) std::ranges::sort(taken_, std::greater{}, &Taken::end);
     const auto below = [&](int64_t end) {
       return end < buffer.size ? -1 : (end - buffer.size) / buffer.alignment * buffer.alignment;
     };
     int64_t offset = below(top);
     for (int64_t before = -1; before != offset && offset >= 0;) {
       before = offset;
-      for (const auto& [begin, end] : taken_)
-        if (offset >= 0 && end > offset && offset + buffer.size > begin) offset = below(begin);
+      for (const Taken& taken : taken_)
+        if (offset >= 0 && taken.end > offset && offset + buffer.size > taken.begin)
+          offset = below(taken.begin);
     }
     return offset;
   }
@@ -424,7 +441,8 @@ class ArenaPlanner {
   int64_t order_work_ = 0;  // of placing all used buffers
   int64_t work_ = 0;
   std::vector<int64_t> offsets_;
-  std::vector<std::pair<int64_t, int64_t>> taken_;
+  std::vector<Taken> taken_room_;  // for all conflicts of any buffer
+  std::span<Taken> taken_;         // of the buffer that is placed
   ArenaPlan best_;
   Order best_order_;
   std::vector<bool> from_top_;  // by buffer, of place_within

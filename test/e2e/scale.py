@@ -52,7 +52,7 @@ def command(program, data, *options):
     return ["eval", program, "--data", data, *options]
 
 
-def evaluated(what, deuteron, words, json, environment=None, code=0, timeout=300):
+def evaluated(what, deuteron, words, json, environment=None, code=0, timeout=900):
     """The JSON that an evaluation writes, and what it prints to standard output and error."""
     if json.exists():
         json.unlink()

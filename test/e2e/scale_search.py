@@ -15,11 +15,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from checks import failures, finish, run
+from checks import failures, finish, run, sampled
 from scale import OVER, ROOT, descendants, evaluated, kill_while, name_of, parent_of, same
 
 KWS = ROOT / "models/mlperf_tiny/kws_dscnn_int8.tflite"
 ACCURACY = ROOT / "test/data/accuracy"
+
+
+# So many points that there is time to kill processes.
+MANY = len(sampled(range(200)))
 
 
 def explore(points):
@@ -81,16 +85,16 @@ def run_process(words, env=None):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={**os.environ, **(env or {})},
-        timeout=300,
+        timeout=900,
     )
 
 
 def killed(judge, what, start, choose, kills, env, *options):
     """A long search whose processes are killed, fewer than a task may cost: `start` begins the
     command."""
-    wanted = judge.explored(f"{what}, alone", [judge.deuteron], explore(200))
+    wanted = judge.explored(f"{what}, alone", [judge.deuteron], explore(MANY))
     judge.report.unlink()
-    words = [*start, *explore(200), *options, "--json", judge.report]
+    words = [*start, *explore(MANY), *options, "--json", judge.report]
     code, said, count = kill_while(what, words, env, kills, choose)
     if code != 0 or count == 0:
         failures.append(f"{what}: exit code {code}, {count} killed\n{said}")
