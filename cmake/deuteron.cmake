@@ -99,8 +99,8 @@ function(dtr_precompile target)
 endfunction()
 
 # dtr_together(TARGET APART): with DTR_TOGETHER up to eight sources of TARGET are compiled as one,
-# so that what they include is read and instantiated once, but for those APART, which have a local
-# name that another one has too (ALL: most do).
+# so that what they include is read and instantiated once, but for those APART (a list, or ALL),
+# which have a local name that another one has too.
 function(dtr_together target apart)
   if(DTR_TOGETHER AND NOT apart STREQUAL ALL)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
@@ -139,13 +139,13 @@ function(dtr_fast target)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# dtr_test(NAME SOURCES … [APART …] DEPENDS …): GoogleTest program `test_NAME`, registered with
-# ctest as one test a program. Its own sources are not optimized: assertions are a quarter of all
-# that is compiled and take no time to run; what they test has the level of the build.
+# dtr_test(NAME SOURCES …  DEPENDS …): GoogleTest program `test_NAME`, registered with ctest as one
+# test a program. Its own sources are not optimized: assertions are a quarter of all that is
+# compiled and take no time to run; what they test has the level of the build.
 function(dtr_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;APART;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
-  dtr_together(test_${name} "${ARG_APART}")
+  dtr_together(test_${name} "")
   target_link_libraries(test_${name} PRIVATE dtr_options ${ARG_DEPENDS} GTest::gtest
       GTest::gtest_main fmt::fmt)
   target_compile_options(test_${name} PRIVATE -O0)

@@ -22,8 +22,8 @@ std::string graph(std::string_view body, int n = 1, std::string_view inputs = ""
       "  %p: i8[4,6,1,1] quant<0.02> = constant seeded<4>\n{2}}}\n",
       n, inputs, body);
 }
-std::string conv(std::string_view result, std::string_view type, std::string_view x,
-                 std::string_view weight, int pad = 0) {
+std::string conv_line(std::string_view result, std::string_view type, std::string_view x,
+                      std::string_view weight, int pad = 0) {
   return fmt::format(
       "  {0}: i8[{1}] channels_last quant<0.09:11> = aten.convolution({2}, {3}, _) {{dilation = "
       "[1, 1], groups = 1, output_padding = [0, "
@@ -35,8 +35,8 @@ std::string conv(std::string_view result, std::string_view type, std::string_vie
 TEST(NeutronJoin, ChannelsOfConvolutionsAndPools) {
   for (const int n : {1, 2}) {
     const std::string text =
-        graph(conv("%a", fmt::format("{},5,7,9", n), "%x", "%k", 1) +
-                  conv("%b", fmt::format("{},4,7,9", n), "%x", "%p") +
+        graph(conv_line("%a", fmt::format("{},5,7,9", n), "%x", "%k", 1) +
+                  conv_line("%b", fmt::format("{},4,7,9", n), "%x", "%p") +
                   fmt::format("  %c: i8[{0},4,7,9] channels_last quant<0.09:11> = "
                               "aten.max_pool2d(%b) {{ceil_mode = false, dilation = [1, 1], "
                               "kernel_size = [3, 3], padding = [1, 1], stride = [1, 1]}}\n"
@@ -50,14 +50,14 @@ TEST(NeutronJoin, ChannelsOfConvolutionsAndPools) {
 
 TEST(NeutronJoin, AnyDimension) {
   for (const auto& [dim, shape] : {std::pair{0, "4,5,7,9"}, {2, "2,5,14,9"}, {3, "2,5,7,18"}}) {
-    const std::string text =
-        graph(conv("%a", "2,5,7,9", "%x", "%k", 1) + conv("%b", "2,5,7,9", "%x", "%k", 1) +
-                  fmt::format(
-                      "  %r: i8[2,5,7,9] channels_last quant<0.09:11> = aten.relu(%b)\n"
-                      "  %y: i8[{}] channels_last quant<0.09:11> = aten.cat(%a, %r) {{dim = {}}}\n"
-                      "  return %y\n",
-                      shape, dim),
-              2);
+    const std::string text = graph(
+        conv_line("%a", "2,5,7,9", "%x", "%k", 1) + conv_line("%b", "2,5,7,9", "%x", "%k", 1) +
+            fmt::format(
+                "  %r: i8[2,5,7,9] channels_last quant<0.09:11> = aten.relu(%b)\n"
+                "  %y: i8[{}] channels_last quant<0.09:11> = aten.cat(%a, %r) {{dim = {}}}\n"
+                "  return %y\n",
+                shape, dim),
+        2);
     EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Conv2d", "Conv2d"})) << dim;
   }
 }
@@ -65,7 +65,7 @@ TEST(NeutronJoin, AnyDimension) {
 // Each layer reads all channels so far and writes its own behind them.
 TEST(NeutronJoin, DenseBlock) {
   std::string text =
-      graph(conv("%a", "2,5,7,9", "%x", "%k", 1) +
+      graph(conv_line("%a", "2,5,7,9", "%x", "%k", 1) +
                 "  %v: i8[3,5,3,3] quant<0.011> = constant seeded<5>\n"
                 "  %b: i8[2,3,7,9] channels_last quant<0.09:11> = aten.convolution(%a, %v, _) "
                 "{dilation = [1, 1], groups = "
@@ -106,11 +106,12 @@ TEST(NeutronJoin, GroupsAndPhasesWriteTheirPart) {
 
 TEST(NeutronJoin, ResidualSumsReadAndWriteAtTheirStrides) {
   const std::string text = graph(
-      conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,4,7,9", "%x", "%p") +
+      conv_line("%a", "1,4,7,9", "%x", "%p") + conv_line("%b", "1,4,7,9", "%x", "%p") +
       "  %s: i8[1,4,7,9] channels_last quant<0.09:11> = aten.add.Tensor(%a, %b) {alpha = 1.0}\n" +
-      conv("%c", "1,4,7,9", "%x", "%p") +
+      conv_line("%c", "1,4,7,9", "%x", "%p") +
       "  %y: i8[1,8,7,9] channels_last quant<0.09:11> = aten.cat(%s, %c) {dim = 1}\n" +
-      "  %q: i8[4,8,1,1] quant<0.02> = constant seeded<9>\n" + conv("%d", "1,4,7,9", "%y", "%q") +
+      "  %q: i8[4,8,1,1] quant<0.02> = constant seeded<9>\n" +
+      conv_line("%d", "1,4,7,9", "%y", "%q") +
       "  %e: i8[1,4,7,9] channels_last quant<0.09:11> = aten.add.Tensor(%d, %c) {alpha = 1.0}\n  "
       "return %e\n");
   expect_bit_exact(text);
@@ -163,18 +164,18 @@ TEST(NeutronJoin, RowsInsideOfColumns) {
 // What cannot lie in place is copied: inputs, constants, an operand that is there twice, or in two
 // concatenations.
 TEST(NeutronJoin, CopiesWhatBelongsElsewhere) {
-  expect_bit_exact(graph(conv("%a", "1,4,7,9", "%x", "%p") +
+  expect_bit_exact(graph(conv_line("%a", "1,4,7,9", "%x", "%p") +
                          "  %z: i8[1,6,7,9] quant<0.05:-7> = constant seeded<11>\n"
                          "  %r: i8[1,4,7,9] channels_last quant<0.05:-7> = requantize(%a)\n"
                          "  %y: i8[1,16,7,9] channels_last quant<0.05:-7> = aten.cat(%x, %r, %z) "
                          "{dim = 1}\n  return %y\n"));
   expect_bit_exact(
-      graph(conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,5,7,9", "%x", "%k", 1) +
+      graph(conv_line("%a", "1,4,7,9", "%x", "%p") + conv_line("%b", "1,5,7,9", "%x", "%k", 1) +
             "  %y: i8[1,13,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b, %a) {dim = 1}\n"
             "  %z: i8[1,9,7,9] channels_last quant<0.09:11> = aten.cat(%b, %a) {dim = 1}\n  return "
             "%y, %z\n"));
   expect_bit_exact(graph(
-      conv("%a", "1,4,7,9", "%x", "%p") + conv("%b", "1,5,7,9", "%x", "%k", 1) +
+      conv_line("%a", "1,4,7,9", "%x", "%p") + conv_line("%b", "1,5,7,9", "%x", "%k", 1) +
       "  %y: i8[1,9,7,9] channels_last quant<0.09:11> = aten.cat(%a, %b) {dim = 1}\n"
       "  %t: i8[1,4,7,9] channels_last quant<0.0078125> = aten.tanh(%a)\n  return %y, %t, %b\n"));
 }
@@ -183,13 +184,13 @@ TEST(NeutronJoin, CopiesWhatBelongsElsewhere) {
 // copied.
 TEST(NeutronJoin, CopiesWhereSramHasNoRoom) {
   const std::string text =
-      graph(conv("%a", "1,4,7,9", "%x", "%p") +                                               //
+      graph(conv_line("%a", "1,4,7,9", "%x", "%p") +                                          //
             "  %g: i8[80,4,1,1] quant<0.02> = constant seeded<7>\n" +                         //
-            conv("%b", "1,80,7,9", "%a", "%g") +                                              //
+            conv_line("%b", "1,80,7,9", "%a", "%g") +                                         //
             "  %h: i8[1,80,1,1] quant<0.02> = constant seeded<8>\n" +                         //
-            conv("%c", "1,1,7,9", "%b", "%h") +                                               //
+            conv_line("%c", "1,1,7,9", "%b", "%h") +                                          //
             "  %i: i8[40,1,1,1] quant<0.02> = constant seeded<9>\n" +                         //
-            conv("%d", "1,40,7,9", "%c", "%i") +                                              //
+            conv_line("%d", "1,40,7,9", "%c", "%i") +                                         //
             "  %y: i8[1,44,7,9] channels_last quant<0.09:11> = aten.cat(%a, %d) {dim = 1}\n"  //
             "  return %y\n");
   EXPECT_EQ(expect_bit_exact(text).kernels(), (Kernels{"Conv2d", "Conv2d", "Conv2d", "Depthwise"}));
