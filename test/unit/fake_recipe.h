@@ -6,16 +6,12 @@
 #include <set>
 
 #include "compiler/backends/portable/portable.h"
-#include "compiler/ir/parser.h"
 #include "compiler/partitioner/placement.h"
+#include "test/unit/parse.h"
 
 namespace dtr {
 
-inline Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text, "test.ir");
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
-  return module ? std::move(*module) : Module{};
-}
+using test::parse;
 
 // A delegate that takes the ops it is told to, in the layout it is told to.
 class FakeDelegate final : public DelegateBackend {

@@ -12,10 +12,10 @@
 #include "compiler/backends/neutron/neutron.h"
 #include "compiler/backends/neutron/partition.h"
 #include "compiler/executors/executor.h"
-#include "compiler/ir/parser.h"
 #include "compiler/support/arena_planner.h"
 #include "host/simulator/host_simulator.h"
 #include "test/unit/machine.h"
+#include "test/unit/parse.h"
 
 namespace dtr::test {
 
@@ -29,12 +29,6 @@ inline std::vector<size_t> physical_places(const Type& type) {
       places[i] +=
           static_cast<size_t>(static_cast<int64_t>(i) / logical[d] % type.shape[d] * physical[d]);
   return places;
-}
-
-inline Module parse(std::string_view text) {
-  Result<Module> module = parse_module(text, "test.ir");
-  if (!module) ADD_FAILURE() << to_text(module.error()) << "\n" << text;
-  return module ? std::move(*module) : Module{};
 }
 
 struct Compiled {

@@ -13,7 +13,7 @@ namespace dtr::test {
 // An empty module, and a failure, where the text has an error.
 inline Module parse(std::string_view text) {
   Result<Module> module = parse_module(text, "test.ir");
-  EXPECT_TRUE(module) << (module ? "" : to_text(module.error()));
+  if (!module) ADD_FAILURE() << to_text(module.error()) << "\n" << text;
   return module ? std::move(*module) : Module{};
 }
 

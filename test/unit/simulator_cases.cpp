@@ -1,5 +1,4 @@
 #include "test/unit/simulator_cases.h"
-#include "test/unit/machine.h"
 
 #include <algorithm>
 #include <array>

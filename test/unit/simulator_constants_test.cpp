@@ -5,7 +5,6 @@
 #include "device/simulator/decoder.h"
 #include "device/simulator/simulator.h"
 #include "host/simulator/host_simulator.h"
-#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {

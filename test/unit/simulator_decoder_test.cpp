@@ -6,7 +6,6 @@
 
 #include "device/npu/cycles.h"
 #include "device/simulator/simulator.h"
-#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {

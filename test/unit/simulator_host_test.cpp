@@ -11,7 +11,6 @@
 #include <string>
 
 #include "device/simulator/simulator.h"
-#include "test/unit/machine.h"
 #include "test/unit/simulator_agreement.h"
 #include "test/unit/simulator_cases.h"
 

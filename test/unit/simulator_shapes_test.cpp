@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "test/unit/machine.h"
 #include "test/unit/simulator_agreement.h"
 
 namespace dtr {

@@ -8,7 +8,6 @@
 
 #include "host/simulator/crew.h"
 #include "host/simulator/host_simulator.h"
-#include "test/unit/machine.h"
 #include "test/unit/simulator_agreement.h"
 #include "test/unit/simulator_cases.h"
 

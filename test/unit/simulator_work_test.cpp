@@ -8,7 +8,6 @@
 #include "device/simulator/decoder.h"
 #include "device/simulator/functional.h"
 #include "device/simulator/simulator.h"
-#include "test/unit/machine.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {
