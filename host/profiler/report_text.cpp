@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "compiler/support/encode.h"
@@ -220,6 +221,12 @@ std::string quoted(const std::string& text) {
   return cell + "\"";
 }
 
+// At least `digits` significant digits, never 1.5e+03.
+std::string without_exponent(double value, int digits) {
+  return value < std::pow(10, digits) ? fmt::format("{:.{}g}", value, digits)
+                                      : with_thousands(static_cast<uint64_t>(std::llround(value)));
+}
+
 }  // namespace
 
 bool matches(const ProfileRow& row, const std::string& filter) {
@@ -232,11 +239,11 @@ std::string recording_cost(const Profile& profile) {
   if (cost.events == 0) return {};
   const double all = cost.event * static_cast<double>(cost.events);
   return fmt::format(
-      "  recording cost {:.3g} {} per event{}, {:.2g} % of the run with its {} events, none of it "
-      "in the cycles\n",
-      cost.event, profile.own_unit,
+      "  recording cost {} {} per event{}, {} % of the run with its {} events, none of it in the "
+      "cycles\n",
+      without_exponent(cost.event, 3), profile.own_unit,
       profile.own_unit == "ns" ? " on the computer that simulated" : "",
-      cost.run > 0 ? 100 * all / cost.run : 0, with_thousands(cost.events));
+      without_exponent(cost.run > 0 ? 100 * all / cost.run : 0, 2), with_thousands(cost.events));
 }
 
 std::string to_text(const Profile& profile, const ProfileTable& table) {

@@ -146,6 +146,11 @@ TEST(Profile, RecordingCostIsAShareOfTheRun) {
   EXPECT_EQ(recording_cost(profile),
             "  recording cost 3 instructions per event, 5 % of the run with its 10 events, none of "
             "it in the cycles\n");
+  profile.cost = {.event = 1512.6, .events = 1000, .run = 1.2e6};
+  profile.own_unit = "ns";
+  EXPECT_EQ(recording_cost(profile),
+            "  recording cost 1,513 ns per event on the computer that simulated, 126 % of the run "
+            "with its 1,000 events, none of it in the cycles\n");
 }
 
 TEST(Explain, NamesThePortThatLimitsAndNotTheArray) {
