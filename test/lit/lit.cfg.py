@@ -1,5 +1,6 @@
 """lit configuration. In RUN lines: deuteron, deuteron-opt, FileCheck, not, count are on the path;
 %source is the repository, %shared the full data set."""
+import os
 from pathlib import Path
 
 import lit.formats
@@ -14,7 +15,7 @@ config.environment["PATH"] = ":".join(
     [parameters["tools"], parameters["llvm"], "/usr/bin", "/bin"]
 )  # noqa: F821
 config.environment["DEUTERON_CHECKED"] = "1"  # noqa: F821
-config.environment["ASAN_OPTIONS"] = "detect_leaks=1"  # noqa: F821
+config.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "")  # noqa: F821
 config.substitutions += [
     ("%source", str(Path(__file__).resolve().parents[2])),
     ("%shared", parameters.get("shared", "")),
