@@ -93,19 +93,12 @@ constexpr npu::Target kNoNpu{};
 
 // ---- CPUs
 
-// About what a Cortex-M33 with an FPU needs: instructions counted under QEMU, which has no other
-// cost for a Cortex-M55.
-constexpr FloatCosts kFloatCosts{
-    .element = 10, .move = 4, .quantize = 24, .dequantize = 42, .product = 4};
-
 constexpr Cpu cortex_m33(uint32_t clock_hz) {
-  return {"Cortex-M33", cortex_m::Core::kDsp, clock_hz, kFloatCosts};
+  return {"Cortex-M33", cortex_m::Core::kDsp, clock_hz};
 }
-constexpr Cpu cortex_m7(uint32_t clock_hz) {
-  return {"Cortex-M7", cortex_m::Core::kDsp, clock_hz, kFloatCosts};
-}
+constexpr Cpu cortex_m7(uint32_t clock_hz) { return {"Cortex-M7", cortex_m::Core::kDsp, clock_hz}; }
 constexpr Cpu cortex_m55(uint32_t clock_hz) {
-  return {"Cortex-M55", cortex_m::Core::kMve, clock_hz, kFloatCosts};
+  return {"Cortex-M55", cortex_m::Core::kMve, clock_hz};
 }
 
 // ---- Published runs
@@ -231,7 +224,7 @@ constexpr std::array kTargets{
             "ExecuTorch 1.4's own runtime on any machine, with its portable and quantized kernels",
         .recipe = kExecutorch,
         .npu = kNoNpu,
-        .cpu = {"any", cortex_m::Core::kDsp, 1000 * kMHz, kFloatCosts},
+        .cpu = {"any", cortex_m::Core::kDsp, 1000 * kMHz},
         .memory = {.sram_bytes = INT32_MAX, .flash_bytes = 0, .constants = ConstantMemory::kFlash},
         .published = {},
         .is_test = false},

@@ -21,21 +21,14 @@ constexpr std::string_view name(ConstantMemory memory) {
   return memory == ConstantMemory::kSram ? "sram" : "flash";
 }
 
-// Costs of the float kernels in cycles of the CPU. Costs of int8 kernels are in
-// compiler/backends/cortex_m, by core.
-struct FloatCosts {
-  uint32_t element;     // for each computed element of a result
-  uint32_t move;        // for each copied element of a result
-  uint32_t quantize;    // an element
-  uint32_t dequantize;  // an element
-  uint32_t product;     // a multiply-accumulate
-};
-
 struct Cpu {
   std::string_view name;  // "Cortex-M33"
   cortex_m::Core core;    // selects int8 kernels and scratch sizes
   uint32_t clock_hz;
-  FloatCosts costs;
+  // Cycles of the portable kernels, which compute in float32, in percent of the instructions that
+  // were counted on a Cortex-M33 (compiler/backends/portable/costs.inc). Costs of int8 kernels are
+  // in compiler/backends/cortex_m, by core.
+  uint32_t float_percent = 100;
 };
 
 struct Memories {

@@ -55,11 +55,6 @@ constexpr Number of_npu(std::string_view name, uint64_t least, uint64_t most,
                         std::string_view meaning) {
   return number<&TargetDescription::npu, kMember>("npu", name, least, most, meaning);
 }
-template <auto kMember>
-constexpr Number cost(std::string_view name, std::string_view meaning) {
-  return number<&TargetDescription::cpu, &Cpu::costs, kMember>("cpu.costs", name, 1, 1'000'000,
-                                                               meaning);
-}
 
 // The ranges are at most those of npu::is_machine.
 constexpr uint64_t kMostLanes = 1024, kMostCycles = 1u << 24;
@@ -98,11 +93,9 @@ constexpr std::array kNumbers{
     of_npu<&npu::Target::clock_hz>("clock_hz", kLeastClock, kMostClock, "clock of the NPU"),
     number<&TargetDescription::cpu, &Cpu::clock_hz>("cpu", "clock_hz", kLeastClock, kMostClock,
                                                     "clock of the CPU"),
-    cost<&FloatCosts::element>("element", "cycles of a float kernel for an element of its result"),
-    cost<&FloatCosts::move>("move", "the same of a kernel that copies"),
-    cost<&FloatCosts::quantize>("quantize", "the same of quantize"),
-    cost<&FloatCosts::dequantize>("dequantize", "the same of dequantize"),
-    cost<&FloatCosts::product>("product", "cycles of a float multiply-accumulate"),
+    number<&TargetDescription::cpu, &Cpu::float_percent>(
+        "cpu", "float_percent", 1, 1'000'000,
+        "cycles of the portable float kernels, in percent of a Cortex-M33's instructions"),
     number<&TargetDescription::memory, &Memories::sram_bytes>(
         "memory", "sram_bytes", 1, kMostSram,
         "SRAM for programs; with an NPU at most 1,073,741,824"),
@@ -182,8 +175,7 @@ class Reader {
     has_npu_ = !document.at("npu").is_null();
     if (has_npu_) DTR_TRY(check_keys(document.at("npu"), "npu", {}));
     const Json& cpu = document.at("cpu");
-    DTR_TRY(check_keys(cpu, "cpu", {"name", "core", "costs"}));
-    DTR_TRY(check_keys(cpu.at("costs"), "cpu.costs", {}));
+    DTR_TRY(check_keys(cpu, "cpu", {"name", "core"}));
     DTR_TRY(check_keys(document.at("memory"), "memory", {"constants"}));
     DTR_TRY(read_texts(document));
     for (const Number& field : kNumbers) DTR_TRY(read_number(document, field));
@@ -227,16 +219,9 @@ class Reader {
     return {};
   }
 
-  // The object that the path names: "cpu.costs".
-  static const Json& at(const Json& document, std::string_view path) {
-    const size_t dot = path.find('.');
-    const Json& first = document.at(path.substr(0, dot));
-    return dot == std::string_view::npos ? first : first.at(path.substr(dot + 1));
-  }
-
   Result<void> read_number(const Json& document, const Number& field) {
     if (field.object == "npu" && !has_npu_) return {};
-    const Json& value = at(document, field.object).at(field.name);
+    const Json& value = document.at(field.object).at(field.name);
     const bool limited = has_npu_ && field.object == "memory" && field.name == "sram_bytes";
     const uint64_t most = limited ? kMostNpuSram : field.most;
     if (!value.is_number_unsigned() || value.get<uint64_t>() < field.least ||
@@ -380,11 +365,9 @@ std::string to_json(const TargetDescription& target) {
   text += has_npu(target)
               ? fmt::format("  \"npu\": {{\n{}\n  }},\n", numbers_json(target, "npu", 4))
               : "  \"npu\": null,\n";
-  text += fmt::format(
-      "  \"cpu\": {{\n    \"name\": {},\n    \"core\": \"{}\",\n{},\n    \"costs\": {{\n{}\n    "
-      "}}\n  }},\n",
-      json_quote(target.cpu.name), core_name(target.cpu.core), numbers_json(target, "cpu", 4),
-      numbers_json(target, "cpu.costs", 6));
+  text += fmt::format("  \"cpu\": {{\n    \"name\": {},\n    \"core\": \"{}\",\n{}\n  }},\n",
+                      json_quote(target.cpu.name), core_name(target.cpu.core),
+                      numbers_json(target, "cpu", 4));
   text += fmt::format("  \"memory\": {{\n{},\n    \"constants\": \"{}\"\n  }}\n}}\n",
                       numbers_json(target, "memory", 4), name(target.memory.constants));
   return text;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/backends/portable/costs.h"
 #include "compiler/backends/portable/kernels.h"
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
@@ -95,17 +96,20 @@ class PortableBackend final : public KernelBackend {
   }
 
   uint64_t cost(const Graph& graph, OpId id) const override {
-    const BoundOpView view(graph, id);
-    const int64_t macs = view->def->macs == nullptr ? 0 : view->def->macs(*view);
     const Op& op = graph.op(id);
-    const int64_t elements = graph.type(op.results[0]).elements();
-    int64_t cycles = element_cycles(op.def) * elements + costs().product * macs;
+    const portable::Work work = work_of(graph, id);
+    int64_t cycles = portable::instructions(op.def->name, work);
     // `legalize` makes these ops of their own.
-    if (op.attributes.find("activation") != nullptr) cycles += costs().element * elements;
-    if (pads_first(op))
+    if (op.attributes.find("activation") != nullptr)
       cycles +=
-          costs().move * padded_elements(graph.type(op.operands[0]).shape, pads_of(graph, op));
-    return from_cpu_cycles(target_, static_cast<uint64_t>(cycles));
+          portable::instructions(ops::kClamp.name, {.result = work.result, .operand = work.result});
+    if (pads_first(op))
+      cycles += portable::instructions(
+          ops::kConstantPadNd.name,
+          {.result = padded_elements(graph.type(op.operands[0]).shape, pads_of(graph, op)),
+           .operand = work.operand});
+    return from_cpu_cycles(target_,
+                           static_cast<uint64_t>(cycles) * target_.cpu.float_percent / 100);
   }
 
   Result<bool> legalize(Module&, Graph& graph, OpId id) const override {
@@ -130,11 +134,17 @@ class PortableBackend final : public KernelBackend {
   }
 
  private:
-  const FloatCosts& costs() const { return target_.cpu.costs; }
-  int64_t element_cycles(const OpDef* def) const {
-    if (def == &ops::kQuantize) return costs().quantize;
-    if (def == &ops::kDequantize) return costs().dequantize;
-    return def->has_trait(kMovesData) ? costs().move : costs().element;
+  static portable::Work work_of(const Graph& graph, OpId id) {
+    const BoundOpView view(graph, id);
+    const Op& op = graph.op(id);
+    portable::Work work{.result = graph.type(op.results[0]).elements()};
+    if (!op.operands.empty() && op.operands[0].valid())
+      work.operand = graph.type(op.operands[0]).elements();
+    if (op.def->macs != nullptr)
+      work.products = op.def->macs(*view);
+    else if (const AttributeValue* window = op.attributes.find("kernel_size"))
+      work.products = work.result * element_count(std::get<Ints>(*window));
+    return work;
   }
 
   static bool same_shapes(const Graph& graph, OpId id) {
