@@ -188,6 +188,25 @@ TEST(Passes, MasksThatLeaveNoScoreTogetherStay) {
   }
 }
 
+// The second mask is a mask of the softmax already: the sum that masks the first score stays.
+TEST(Passes, AMaskThatLeavesNoScoreBesideAnotherStays) {
+  Module module = parse(R"(graph @forward(%x: f32[2,2]) {
+  %first: f32[2,2] = constant dense<0, -1e9, 0, 0>
+  %mask: bool[2,2] = constant dense<0, 1, 1, 0>
+  %a: f32[2,2] = aten.add.Tensor(%x, %first)
+  %y: f32[2,2] = aten.softmax(%a, %mask) {dim = 1}
+  return %y
+}
+)");
+  const PassDef* const list[] = {&passes::kMaskSoftmax};
+  const auto runs =
+      run_passes(module, module.forward(), list, {.check_semantics = SemanticsCheck::kEachPass});
+  ASSERT_TRUE(runs) << to_text(runs.error());
+  const Graph& graph = module.forward();
+  const OpId softmax = graph.producer(graph.outputs()[0]);
+  EXPECT_EQ(graph.op(graph.producer(graph.op(softmax).operands[0])).def->name, "aten.add.Tensor");
+}
+
 TEST(PassManager, FindsByName) {
   for (const PassDef* pass : all_passes()) EXPECT_EQ(find_pass(pass->name), pass);
   for (const Pipeline& pipeline : all_pipelines())
