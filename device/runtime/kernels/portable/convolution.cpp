@@ -17,34 +17,58 @@ struct Convolution {
   float* y;
 };
 
+// A loop over products: how many, and by how much input and weight move.
+struct Loop {
+  int32_t count, in, weight;
+};
+
+// The products of one element of the result, summed in the order in which ExecuTorch's kernel does
+// it, so that results are the same bit for bit.
+float sum_of_products(const float* x, const float* w, const Loop (&loops)[3]) {
+  const auto [outer, middle, inner] = loops;
+  float sum = 0;
+  for (int32_t i = outer.count; i > 0; --i, x += outer.in, w += outer.weight) {
+    const float *line = x, *taps = w;
+    for (int32_t j = middle.count; j > 0; --j, line += middle.in, taps += middle.weight) {
+      const float *value = line, *tap = taps;
+      for (int32_t k = inner.count; k > 0; --k, value += inner.in, tap += inner.weight)
+        sum += *value * *tap;
+    }
+  }
+  return sum;
+}
+
 void run(const Convolution& c) {
   const int32_t group_in = static_cast<int32_t>(c.in.channels / c.groups);
   const int32_t group_out = static_cast<int32_t>(c.out.channels / c.groups);
-  for (int32_t n = 0; n < c.out.batch; ++n) {
-    for (int32_t o = 0; o < c.out.channels; ++o) {
-      const float* x =
-          c.x + n * c.in.batch_stride + (o / group_out) * group_in * c.in.channel_stride;
-      const float* w = c.w + o * c.weight.batch_stride;
-      for (int32_t row = 0; row < c.out.height; ++row) {
-        for (int32_t column = 0; column < c.out.width; ++column) {
-          // Summed in the order in which ExecuTorch's kernel does it, so that results are the same
-          // bit for bit.
-          float sum = 0;
-          for (int32_t i = 0; i < group_in; ++i) {
-            const float* plane = x + i * c.in.channel_stride;
-            const float* taps = w + i * c.weight.channel_stride;
-            for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.in.height);
-                 ++kh) {
-              const float* line =
-                  plane + (c.vertical.start(row) + kh * c.vertical.dilation) * c.in.row_stride;
-              for (auto kw = c.horizontal.first_tap(column);
-                   kw < c.horizontal.end_tap(column, c.in.width); ++kw) {
-                sum += line[(c.horizontal.start(column) + kw * c.horizontal.dilation) *
-                            c.in.column_stride] *
-                       taps[kh * c.weight.row_stride + kw * c.weight.column_stride];
-              }
-            }
-          }
+  const Loop channels{group_in, c.in.channel_stride, c.weight.channel_stride};
+  // From tap to tap. A dilation may be larger than any input, which then meets one tap.
+  const auto step = [](const Taps& taps, const Axis& axis, int32_t stride) {
+    return taps.count > 1 ? static_cast<int32_t>(axis.dilation) * stride : 0;
+  };
+  for (int32_t row = 0; row < c.out.height; ++row) {
+    const Taps vertical = taps_of(c.vertical, row, c.in.height);
+    const Loop rows{vertical.count, step(vertical, c.vertical, c.in.row_stride),
+                    c.weight.row_stride};
+    for (int32_t column = 0; column < c.out.width; ++column) {
+      const Taps horizontal = taps_of(c.horizontal, column, c.in.width);
+      const Loop columns{horizontal.count, step(horizontal, c.horizontal, c.in.column_stride),
+                         c.weight.column_stride};
+      const bool outside = rows.count == 0 || columns.count == 0;
+      const int32_t from = vertical.from * c.in.row_stride + horizontal.from * c.in.column_stride;
+      const int32_t first =
+          vertical.first * c.weight.row_stride + horizontal.first * c.weight.column_stride;
+      // With one tap the channels are the loop that runs without another one around each step.
+      const Loop one{1, 0, 0};
+      const bool single = rows.count == 1 && columns.count == 1;
+      const Loop loops[3] = {single ? one : channels, single ? one : rows,
+                             single ? channels : columns};
+      for (int32_t n = 0; n < c.out.batch; ++n) {
+        for (int32_t o = 0; o < c.out.channels; ++o) {
+          const float* x =
+              c.x + n * c.in.batch_stride + (o / group_out) * group_in * c.in.channel_stride + from;
+          float sum =
+              outside ? 0 : sum_of_products(x, c.w + o * c.weight.batch_stride + first, loops);
           if (c.bias != nullptr) sum += c.bias[o];
           c.y[n * c.out.batch_stride + o * c.out.channel_stride + row * c.out.row_stride +
               column * c.out.column_stride] = sum;
@@ -57,6 +81,8 @@ void run(const Convolution& c) {
 // Every input element is spread over the window that it meets in the output. Here the axes describe
 // output → input.
 void run_transposed(const Convolution& c) {
+  const auto down = static_cast<int32_t>(c.vertical.dilation),
+             right = static_cast<int32_t>(c.horizontal.dilation);
   const int32_t group_in = static_cast<int32_t>(c.in.channels / c.groups);
   const int32_t group_out = static_cast<int32_t>(c.out.channels / c.groups);
   for (int32_t n = 0; n < c.out.batch; ++n) {
@@ -74,16 +100,17 @@ void run_transposed(const Convolution& c) {
         const float* w =
             c.w + channel * c.weight.batch_stride + (o % group_out) * c.weight.channel_stride;
         for (int32_t row = 0; row < c.in.height; ++row) {
+          const Taps vertical = taps_of(c.vertical, row, c.out.height);
           for (int32_t column = 0; column < c.in.width; ++column) {
+            const Taps horizontal = taps_of(c.horizontal, column, c.out.width);
             const float value = x[row * c.in.row_stride + column * c.in.column_stride];
-            for (auto kh = c.vertical.first_tap(row); kh < c.vertical.end_tap(row, c.out.height);
-                 ++kh) {
-              const auto out_row = c.vertical.start(row) + kh * c.vertical.dilation;
-              for (auto kw = c.horizontal.first_tap(column);
-                   kw < c.horizontal.end_tap(column, c.out.width); ++kw) {
-                const auto out_column = c.horizontal.start(column) + kw * c.horizontal.dilation;
+            for (int32_t kh = 0; kh < vertical.count; ++kh) {
+              const int32_t out_row = vertical.from + kh * down;
+              const float* taps = w + (vertical.first + kh) * c.weight.row_stride;
+              for (int32_t kw = 0; kw < horizontal.count; ++kw) {
+                const int32_t out_column = horizontal.from + kw * right;
                 y[out_row * c.out.row_stride + out_column * c.out.column_stride] +=
-                    value * w[kh * c.weight.row_stride + kw * c.weight.column_stride];
+                    value * taps[(horizontal.first + kw) * c.weight.column_stride];
               }
             }
           }

@@ -53,10 +53,20 @@ void for_each_offset(std::span<const int32_t> sizes, Visit visit, const S&... st
   for (const int32_t size : sizes) {
     if (size == 0) return;
   }
+  // The innermost loop has a dimension of more than one element, if there is one.
+  int last = static_cast<int>(sizes.size()) - 1;
+  while (last > 0 && sizes[static_cast<size_t>(last)] == 1) --last;
+  const int32_t run = last < 0 ? 1 : sizes[static_cast<size_t>(last)];
   while (true) {
-    [&]<size_t... I>(std::index_sequence<I...>) { visit(static_cast<int32_t>(offsets[I])...); }
-    (std::make_index_sequence<kStreams>());
-    int dim = static_cast<int>(sizes.size()) - 1;
+    uint32_t at[kStreams];
+    for (size_t s = 0; s < kStreams; ++s) at[s] = offsets[s];
+    for (int32_t k = 0; k < run; ++k) {
+      [&]<size_t... I>(std::index_sequence<I...>) { visit(static_cast<int32_t>(at[I])...); }
+      (std::make_index_sequence<kStreams>());
+      if (last < 0) return;
+      for (size_t s = 0; s < kStreams; ++s) at[s] += static_cast<uint32_t>(all[s]->of[last]);
+    }
+    int dim = last - 1;
     for (; dim >= 0; --dim) {
       for (size_t s = 0; s < kStreams; ++s) offsets[s] += static_cast<uint32_t>(all[s]->of[dim]);
       if (++index[dim] < sizes[static_cast<size_t>(dim)]) break;

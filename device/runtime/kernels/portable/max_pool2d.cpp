@@ -28,14 +28,15 @@ Error max_pool2d_with_indices_out(std::span<Value* const> values) {
     return Error::kKernelDtype;
   const float* x = in.values<float>();
   for_each_window(pool, [&](int32_t from, int32_t row, int32_t column, int32_t to) {
+    const Taps vertical = taps_of(pool.vertical, row, pool.in.height),
+               horizontal = taps_of(pool.horizontal, column, pool.in.width);
+    const auto down = static_cast<int32_t>(pool.vertical.dilation),
+               right = static_cast<int32_t>(pool.horizontal.dilation);
     float max = -std::numeric_limits<float>::infinity();
-    int64_t where = -1;
-    for (auto kh = pool.vertical.first_tap(row); kh < pool.vertical.end_tap(row, pool.in.height);
-         ++kh) {
-      const auto in_row = pool.vertical.start(row) + kh * pool.vertical.dilation;
-      for (auto kw = pool.horizontal.first_tap(column);
-           kw < pool.horizontal.end_tap(column, pool.in.width); ++kw) {
-        const auto in_column = pool.horizontal.start(column) + kw * pool.horizontal.dilation;
+    int32_t where = -1;
+    for (int32_t i = 0, in_row = vertical.from; i < vertical.count; ++i, in_row += down) {
+      for (int32_t j = 0, in_column = horizontal.from; j < horizontal.count;
+           ++j, in_column += right) {
         const float value =
             x[from + in_row * pool.in.row_stride + in_column * pool.in.column_stride];
         if (where < 0 || value > max || value != value) {

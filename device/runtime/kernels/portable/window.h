@@ -65,6 +65,23 @@ struct Axis {
   static bool in_range(int64_t value) { return value >= 1 && value < kMax; }
 };
 
+// The taps of one output position that lie inside of the input: the first one, how many, and the
+// input position of the first. Kernels compute it once for all channels: its 64-bit divisions take
+// a Cortex-M longer than a window's products.
+struct Taps {
+  int32_t first, count, from;
+};
+inline Taps taps_of(const Axis& axis, int32_t out, int32_t in) {
+  const int64_t start = axis.start(out);
+  const int64_t first =
+      start >= 0 || axis.dilation == 1 ? std::max<int64_t>(-start, 0) : axis.first_tap(out);
+  const int64_t end =
+      axis.dilation == 1 ? std::min(axis.kernel, in - start) : axis.end_tap(out, in);
+  if (end <= first) return {0, 0, 0};
+  return {static_cast<int32_t>(first), static_cast<int32_t>(end - first),
+          static_cast<int32_t>(start + first * axis.dilation)};
+}
+
 // Entry `axis` of a list that has one entry for all axes or one for each; `fallback` if it is
 // empty.
 inline int64_t per_axis(std::span<const int64_t> list, size_t axis, int64_t fallback) {
