@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "compiler/support/arena_planner.h"
 #include "compiler/support/text.h"
 
 namespace dtr {
@@ -42,7 +41,7 @@ class MemoryPlanner {
       kind.push_back(buffers_[i]);
     }
     resolve_trails();
-    std::vector<ArenaTrail> among_values = trails_;
+    std::vector<ArenaTrail> among_values = map_.trails;
     for (ArenaTrail& trail : among_values)
       trail.operand = place_among[trail.operand], trail.result = place_among[trail.result];
     const ArenaPlan arena = plan_arena(values, among_values);
@@ -122,7 +121,7 @@ class MemoryPlanner {
             map_.entries[operand.entry].last_step != operand.last ||
             map_.entries[result.entry].first_step != result.first)
           continue;
-        trails_.push_back({operand.entry, result.entry, trail.lag});
+        map_.trails.push_back({operand.entry, result.entry, trail.lag});
       }
     }
   }
@@ -136,7 +135,7 @@ class MemoryPlanner {
 
   // Replaces the offsets if one plan of all buffers is smaller.
   void place_together(ArenaSearch search) {
-    const ArenaPlan together = plan_arena(buffers_, trails_, search);
+    const ArenaPlan together = plan_arena(buffers_, map_.trails, search);
     if (together.total >= map_.arena_bytes) return;
     map_.arena_bytes = together.total;
     map_.value_bytes = std::min(map_.value_bytes, together.total);
@@ -150,7 +149,7 @@ class MemoryPlanner {
       change[static_cast<size_t>(entry.first_step)] += entry.bytes;
       change[static_cast<size_t>(entry.last_step) + 1] -= entry.bytes;
     }
-    for (const ArenaTrail& trail : trails_) {
+    for (const ArenaTrail& trail : map_.trails) {
       const MemoryMapEntry& operand = map_.entries[trail.operand];
       const MemoryMapEntry& result = map_.entries[trail.result];
       const int64_t shared = trail_overlap(operand.bytes, result.bytes, trail.lag);
@@ -260,7 +259,6 @@ class MemoryPlanner {
   std::vector<Range> range_;  // by tensor
   static constexpr uint32_t kNone = UINT32_MAX;
   std::vector<ArenaBuffer> buffers_;
-  std::vector<ArenaTrail> trails_;  // between entries of the map
   MemoryMap map_;
   int32_t step_ = 0;
   uint32_t call_ = 0;

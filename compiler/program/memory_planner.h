@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compiler/program/plan.h"
+#include "compiler/support/arena_planner.h"
 
 namespace dtr {
 
@@ -23,6 +24,7 @@ struct MemoryMapEntry {
 
 struct MemoryMap {
   std::vector<MemoryMapEntry> entries;
+  std::vector<ArenaTrail> trails;    // between entries
   std::vector<uint32_t> first_step;  // of each call
   int32_t steps = 0;
   int64_t arena_bytes = 0;

@@ -1,7 +1,6 @@
 #include "compiler/support/arena_planner.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -21,11 +20,10 @@ constexpr int kMaxIdleRounds = 400;  // rounds without a gain before climbing en
 // many, because a search within a budget of SRAM makes dozens of plans.
 constexpr int64_t kMaxTrailWork = 2'000'000;
 constexpr int kMaxIdleTrailRounds = 2000;
-constexpr int64_t kMaxAgainWork = 2'000'000;
-constexpr int kMostAgain = 10;
-constexpr uint32_t kMovedPart = 8;  // of the buffers every eighth is moved
-constexpr int64_t kMaxSqueezeWork = 1'000'000;
-constexpr int kMaxIdleSqueezeRounds = 2000;
+// Of the long search: work in all from each plan that it begins with, and for one aim.
+constexpr int64_t kMaxEvictWork = 6'000'000;
+constexpr int64_t kMaxAimWork = 600'000;
+constexpr int64_t kEvictWork = 10, kEvictNeighbourWork = 4;
 
 constexpr size_t kFewNeighbours = 48;  // faster passed over several times than sorted
 
@@ -89,34 +87,13 @@ class ArenaPlanner {
   // the order.
   void climb() {
     XorShift random;
-    climb_from(best_order_, best_.offsets, best_.total, random,
-               trails_.empty() ? kMaxIdleRounds : kMaxIdleTrailRounds);
-  }
-
-  // Climbs from the best order with some buffers moved to any place of it, over and over.
-  void climb_again() {
-    XorShift random;
-    const int64_t most_work = work_ + kMaxAgainWork;
-    for (int i = 0; i < kMostAgain && best_.total > stop_at_ && work_ < most_work; ++i) {
-      Order order = best_order_;
-      const auto count = static_cast<uint32_t>(order.size());
-      for (uint32_t moved = 0; moved <= count / kMovedPart; ++moved) {
-        const uint32_t a = random.below(count), b = random.below(count);
-        const auto begin = order.begin() + std::min(a, b), end = order.begin() + std::max(a, b) + 1;
-        std::rotate(begin, a < b ? begin + 1 : end - 1, end);
-      }
-      const int64_t total = place(order, 0, INT64_MAX);
-      keep_if_better(order, total);
-      const std::vector<int64_t> offsets = offsets_;
-      climb_from(order, offsets, total, random, kMaxIdleRounds);
-    }
-  }
-
-  void climb_from(Order order, std::vector<int64_t> order_offsets, int64_t order_total,
-                  XorShift& random, int most_idle) {
+    Order order = best_order_;
+    std::vector<int64_t> order_offsets = best_.offsets;
+    int64_t order_total = best_.total;
     std::vector<uint32_t> candidates;
     Order place_in_order(buffers_.size());
     int idle = 0;
+    const int most_idle = trails_.empty() ? kMaxIdleRounds : kMaxIdleTrailRounds;
     const int64_t most_work = trails_.empty() ? kMaxWork : work_ + kMaxTrailWork;
     while (best_.total > stop_at_ && idle < most_idle && work_ < most_work) {
       candidates.clear();
@@ -143,59 +120,20 @@ class ArenaPlanner {
     }
   }
 
-  // Without trails. Aims at a total just below the best one, over and over: each buffer is placed
-  // from the bottom or from the aim downwards. Reorders buffers, or turns one to the other end, as
-  // long as no more bytes are above the aim than before.
-  void squeeze() {
-    Order order = best_order_;
-    from_top_.assign(buffers_.size(), false);
+  // Aims at a smaller total, over and over. Buffers that end above the aim lose their places; one
+  // without a place takes that where the neighbours which lose theirs to it are worth least. What a
+  // buffer is worth grows whenever it finds no free place, so that no two take turns for ever. The
+  // aim comes nearer to the best total when it is missed, and moves away when it is met.
+  void evict() {
     XorShift random;
-    std::vector<uint32_t> candidates;
-    Order place_in_order(buffers_.size());
-    const int64_t most_work = work_ + kMaxSqueezeWork;
-    int64_t aim = best_.total - 1;
-    int64_t above = place_within(order, 0, aim, INT64_MAX);
-    std::vector<int64_t> order_offsets = offsets_;
-    for (int idle = 0; best_.total > stop_at_ && idle < kMaxIdleSqueezeRounds && work_ < most_work;
-         ++idle) {
-      if (above == 0) {
-        best_.offsets = order_offsets;
-        best_.total = 0;
-        for (const uint32_t index : used_)
-          best_.total = std::max(best_.total, order_offsets[index] + buffers_[index].size);
-        aim = best_.total - 1;
-        above = place_within(order, 0, aim, INT64_MAX);
-        order_offsets = offsets_;
-        continue;
-      }
-      candidates.clear();
-      for (const uint32_t index : used_) {
-        if (order_offsets[index] + buffers_[index].size <= aim) continue;
-        candidates.push_back(index);
-        for (const uint32_t other : conflicts(index)) candidates.push_back(other);
-      }
-      for (uint32_t at = 0; at < order.size(); ++at) place_in_order[order[at]] = at;
-      const uint32_t moved = candidates[random.below(static_cast<uint32_t>(candidates.size()))];
-      const uint32_t from = place_in_order[moved];
-      uint32_t to = from;
-      Order next = order;
-      const bool turns = random.below(4) == 0;
-      if (turns) {
-        from_top_[moved] = !from_top_[moved];
-      } else {
-        to = random.below(from + 1);
-        std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
-      }
-      offsets_ = order_offsets;  // what comes before that place stays
-      const int64_t next_above = place_within(next, to, aim, above);
-      if (next_above <= above) {
-        if (next_above < above) idle = 0;
-        order = std::move(next);
-        above = next_above;
-        order_offsets = offsets_;
-      } else if (turns) {
-        from_top_[moved] = !from_top_[moved];
-      }
+    const int64_t most_work = work_ + kMaxEvictWork;
+    int64_t step = (best_.total - stop_at_) / 8;
+    while (best_.total > stop_at_ && work_ < most_work) {
+      step = std::clamp<int64_t>(step, 1, best_.total - stop_at_);
+      if (meet(best_.total - step, std::min(most_work, work_ + kMaxAimWork), random))
+        step *= 2;
+      else
+        step /= 4;
     }
   }
 
@@ -281,12 +219,13 @@ class ArenaPlanner {
     // With one alignment for all, every buffer below the topmost takes its aligned size.
     int64_t slack = 0;
     bool same_alignment = true;
+    stop_at_ = max_live_;
     for (const uint32_t index : used_) {
+      stop_at_ = std::max(stop_at_, buffers_[index].size);
       slack = std::max(
           slack, align_up(buffers_[index].size, buffers_[index].alignment) - buffers_[index].size);
       same_alignment &= buffers_[index].alignment == buffers_[used_.front()].alignment;
     }
-    stop_at_ = max_live_;
     fullest_.assign(buffers_.size(), 0);
     for (const auto& [step, at] : live) {
       if (same_alignment) stop_at_ = std::max(stop_at_, at.aligned - slack);
@@ -373,22 +312,6 @@ class ArenaPlanner {
     return offset;
   }
 
-  // The highest place that ends at `top` or below; negative if there is none.
-  int64_t highest_place(const ArenaBuffer& buffer, int64_t top) {
-    if (taken_.size() > kFewNeighbours) std::ranges::sort(taken_, std::greater{}, &Taken::end);
-    const auto below = [&](int64_t end) {
-      return end < buffer.size ? -1 : (end - buffer.size) / buffer.alignment * buffer.alignment;
-    };
-    int64_t offset = below(top);
-    for (int64_t before = -1; before != offset && offset >= 0;) {
-      before = offset;
-      for (const Taken& taken : taken_)
-        if (offset >= 0 && taken.end > offset && offset + buffer.size > taken.begin)
-          offset = below(taken.begin);
-    }
-    return offset;
-  }
-
   // First fit in that order, of which the first `placed` have their offsets: each other buffer goes
   // to the lowest gap between its placed neighbours. Fills offsets_ and returns the total, or stops
   // at a total above `limit` and returns that.
@@ -407,24 +330,87 @@ class ArenaPlanner {
     return total;
   }
 
-  // The same, but buffers of from_top_ go to the highest gap below `aim`, if there is one. Returns
-  // how many bytes buffers are above it, summed up, or stops at more than `limit`.
-  int64_t place_within(const Order& order, uint32_t placed, int64_t aim, int64_t limit) {
-    const auto above_aim = [&](uint32_t index) {
-      return std::max<int64_t>(0, offsets_[index] + buffers_[index].size - aim);
+  // Places all buffers below `aim`, from the best plan on. False: not within the work.
+  bool meet(int64_t aim, int64_t most_work, XorShift& random) {
+    offsets_ = best_.offsets;
+    worth_.assign(buffers_.size(), 1);
+    Order unplaced;
+    const auto lift = [&](uint32_t index) {
+      offsets_[index] = kUnplaced;
+      unplaced.push_back(index);
     };
-    for (const uint32_t index : std::span(order).subspan(placed)) offsets_[index] = kUnplaced;
-    work_ += order_work_;
-    int64_t above = 0;
-    for (const uint32_t index : std::span(order).first(placed)) above += above_aim(index);
-    for (const uint32_t index : std::span(order).subspan(placed)) {
-      if (above > limit) return above;
-      find_taken(index);
-      const int64_t highest = from_top_[index] ? highest_place(buffers_[index], aim) : kUnplaced;
-      offsets_[index] = highest < 0 ? lowest_place(buffers_[index]) : highest;
-      above += above_aim(index);
+    for (const uint32_t index : used_)
+      if (offsets_[index] + buffers_[index].size > aim) lift(index);
+    while (!unplaced.empty()) {
+      if (work_ >= most_work) return false;
+      const auto draw = [&] { return random.below(static_cast<uint32_t>(unplaced.size())); };
+      const uint32_t a = draw(), b = draw();  // the one that is worth more
+      std::swap(unplaced[worth_[unplaced[a]] < worth_[unplaced[b]] ? b : a], unplaced.back());
+      const uint32_t index = unplaced.back();
+      unplaced.pop_back();
+      const auto [offset, is_free] = cheapest_place(index, aim, random);
+      if (!is_free) {
+        ++worth_[index];
+        for (const Barred& barred : barred_)
+          if (barred.first <= offset && offset <= barred.last) lift(barred.by);
+      }
+      offsets_[index] = offset;
     }
-    return above;
+    // First fit by the offsets found closes gaps below, but may be larger where buffers trail.
+    Order order = used_;
+    std::ranges::stable_sort(order, {}, [&](uint32_t i) { return offsets_[i]; });
+    keep_if_better(order, top());
+    keep_if_better(order, place(order, 0, INT64_MAX));
+    return true;
+  }
+
+  int64_t top() const {
+    int64_t total = 0;
+    for (const uint32_t index : used_)
+      total = std::max(total, offsets_[index] + buffers_[index].size);
+    return total;
+  }
+
+  // The offset below `aim` where placed neighbours that are worth least, together, would have to go:
+  // fills barred_. The second: none has to.
+  std::pair<int64_t, bool> cheapest_place(uint32_t index, int64_t aim, XorShift& random) {
+    const ArenaBuffer& buffer = buffers_[index];
+    const int64_t most = (aim - buffer.size) / buffer.alignment * buffer.alignment;
+    barred_.clear();
+    changes_.clear();
+    find_taken(index);
+    size_t next = 0;
+    for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
+      if (offsets_[conflicts_[at]] == kUnplaced) continue;
+      const Taken taken = taken_[next++];
+      const int64_t first = std::max<int64_t>(0, taken.begin - buffer.size + 1);
+      const int64_t last = taken.end - 1;
+      if (first > last || align_up(first, buffer.alignment) > std::min(last, most)) continue;
+      const Barred barred{.first = align_up(first, buffer.alignment),
+                          .last = last / buffer.alignment * buffer.alignment,
+                          .by = conflicts_[at]};
+      barred_.push_back(barred);
+      changes_.emplace_back(barred.first, worth_[barred.by]);
+      changes_.emplace_back(barred.last + buffer.alignment, -worth_[barred.by]);
+    }
+    work_ += kEvictWork + kEvictNeighbourWork * static_cast<int64_t>(begin_[index + 1] - begin_[index]);
+    std::ranges::sort(changes_, {}, &std::pair<int64_t, int64_t>::first);
+    int64_t worth = 0, least = INT64_MAX;
+    ranges_.clear();
+    size_t change = 0;
+    for (int64_t from = 0; from <= most;) {
+      for (; change < changes_.size() && changes_[change].first <= from; ++change)
+        worth += changes_[change].second;
+      const int64_t behind =
+          change < changes_.size() ? std::min(changes_[change].first, most + buffer.alignment)
+                                   : most + buffer.alignment;
+      if (worth < least) ranges_.clear();
+      if (worth <= least) ranges_.emplace_back(from, behind - buffer.alignment);
+      least = std::min(least, worth);
+      from = behind;
+    }
+    const auto& [low, high] = ranges_[random.below(static_cast<uint32_t>(ranges_.size()))];
+    return {random.below(2) == 0 ? high : low, least == 0};
   }
 
   static constexpr int64_t kUnplaced = -1;
@@ -445,7 +431,16 @@ class ArenaPlanner {
   std::span<Taken> taken_;         // of the buffer that is placed
   ArenaPlan best_;
   Order best_order_;
-  std::vector<bool> from_top_;  // by buffer, of place_within
+  // An offset of the buffer that is placed from `first` to `last` overlaps with buffer `by`.
+  struct Barred {
+    int64_t first, last;
+    uint32_t by;
+  };
+  // Of the long search.
+  std::vector<int64_t> worth_;  // by buffer
+  std::vector<Barred> barred_;
+  std::vector<std::pair<int64_t, int64_t>> changes_;  // offset, change of what is worth there
+  std::vector<std::pair<int64_t, int64_t>> ranges_;   // of offsets, ends included
 };
 
 }  // namespace
@@ -481,62 +476,23 @@ std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const Ar
   return offsets;
 }
 
-namespace {
-
-ArenaPlan searched(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails,
-                   ArenaSearch search) {
-  ArenaPlanner planner(buffers, trails);
-  planner.try_greedy_by_size();
-  planner.try_other_orders();
-  planner.climb();
-  if (search == ArenaSearch::kLong) {
-    if (trails.empty()) planner.squeeze();
-    planner.climb_again();
-  }
-  return std::move(planner).result();
-}
-
-// The plan of the arena turned upside down: first fit from its top. There an operand trails its
-// result: what is least at the bottom is not at the top, since a result goes below its operand.
-ArenaPlan searched_from_top(std::span<const ArenaBuffer> buffers,
-                            std::span<const ArenaTrail> trails, ArenaSearch search) {
-  std::vector<ArenaBuffer> turned(buffers.begin(), buffers.end());
-  for (ArenaBuffer& buffer : turned) buffer.size = align_up(buffer.size, buffer.alignment);
-  std::vector<ArenaTrail> turned_trails;
-  for (const ArenaTrail& trail : trails)
-    turned_trails.push_back(
-        {.operand = trail.result,
-         .result = trail.operand,
-         .lag = turned[trail.operand].size - turned[trail.result].size + trail.lag});
-  ArenaPlan plan = searched(turned, turned_trails, search);
-  const int64_t top = plan.total;
-  plan.total = 0;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    plan.offsets[i] = buffers[i].size == 0 ? 0 : top - plan.offsets[i] - turned[i].size;
-    plan.total = std::max(plan.total, plan.offsets[i] + buffers[i].size);
-  }
-  return plan;
-}
-
-bool have_one_alignment(std::span<const ArenaBuffer> buffers) {
-  return std::ranges::all_of(buffers, [&](const ArenaBuffer& buffer) {
-    return buffer.alignment == buffers.front().alignment;
-  });
-}
-
-}  // namespace
-
 ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails,
                      ArenaSearch search) {
-  ArenaPlan plan = searched(buffers, trails, search);
-  if (search == ArenaSearch::kUsual || plan.total <= plan.max_live || trails.empty() ||
-      !have_one_alignment(buffers))
-    return plan;
-  ArenaPlan turned = searched_from_top(buffers, trails, search);
-  if (turned.total >= plan.total) return plan;
-  plan.offsets = std::move(turned.offsets);
-  plan.total = turned.total;
-  return plan;
+  const auto tried = [&] {
+    ArenaPlanner planner(buffers, trails);
+    planner.try_greedy_by_size();
+    planner.try_other_orders();
+    return planner;
+  };
+  ArenaPlanner usual = tried();
+  usual.climb();
+  if (search == ArenaSearch::kUsual || usual.at_lower_bound()) return std::move(usual).result();
+  // From first fit and from where the climb ended: plans far from each other.
+  ArenaPlanner other = tried();
+  other.evict();
+  if (!other.at_lower_bound()) usual.evict();
+  ArenaPlan plan = std::move(other).result(), climbed = std::move(usual).result();
+  return plan.total <= climbed.total ? plan : climbed;
 }
 
 ArenaPlan plan_arena_greedy(std::span<const ArenaBuffer> buffers) {

@@ -44,9 +44,8 @@ struct ArenaPlan {
   int32_t max_live_step = 0;  // first step where that happens
 };
 
-// kLong, for a plan that is kept: without trails, buffers are also placed from the top downwards;
-// with trails, all is tried once more in the arena turned upside down; and both climb again from
-// orders that differ from the best one in a part. Never larger than with kUsual; takes some 0.1 s.
+// kLong, for a plan that is kept: buffers that end above an aim take the places of others, which
+// take new ones in turn. Never larger than with kUsual; takes some tenths of a second.
 enum class ArenaSearch : uint8_t { kUsual, kLong };
 
 ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails = {},
