@@ -184,10 +184,11 @@ class Search {
     }
     AccuracyStep& step = candidate->figures;
     const AccuracyStep& best = best_->figures;
-    const double least = static_cast<double>(start_cycles_) * kMostCycles;
+    const bool reached = own_goal_ && done();
+    const double least = static_cast<double>(reached ? best.cycles : start_cycles_) * kMostCycles;
     step.verdict = Verdict::kRejected;
     const bool saves = step.cycles < best.cycles;
-    const double least_gain = own_goal_ && done() && !saves ? kWorthALoss : kLeastGain;
+    const double least_gain = reached && !saves ? kWorthALoss : kLeastGain;
     if (step.sqnr_db < best.sqnr_db + least_gain) {
       step.why = fmt::format("gains less than {:.1f} dB", least_gain);
     } else if (step.accuracy && *step.accuracy < *best.accuracy) {
@@ -328,9 +329,10 @@ class Search {
   }
 
   // Of small layers calls cost more than products: the CPU may be faster with all of them in float.
+  // Then nothing saturates on samples that calibration did not see, whatever the judged ones say.
   void try_all_float() {
     const Compilation* const best = best_compilation();
-    if (best == nullptr || done()) return;
+    if (best == nullptr) return;
     const Graph& graph = best->conversion->float_graph;
     std::vector<std::string> names;
     for (const OpId id : graph.ops()) {

@@ -18,7 +18,7 @@ from checks import finish
 DATA = Path(__file__).resolve().parents[1] / "data/accuracy"
 # Name: dB of the default and of auto.
 MEASURED = {
-    "autoencoder": (5.6, 32.2),
+    "autoencoder": (5.6, 99),
     "cat": (1.6, 34.7),
     "conformer": (10.6, 40.9),
     "curved": (0.0, 22.3),
