@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
-"""Measures what other tools and training with quantization make of the hard models of
-test/data/accuracy, and writes bench/hard_models.json, from which bench/quantization.py takes the
-columns of its table.
+"""Measures the hard models of test/data/accuracy, quantized by Deuteron and by others, and writes
+bench/hard_models.json and from it docs/hard_models.md.
 
-    bench/hard_models.py [--deuteron build/release/deuteron] [--epochs 4] [NAME …]
+    bench/hard_models.py [--deuteron build/release/deuteron] [--epochs 6] [--only WAY …] [NAME …]
 
-pt2e: ExecuTorch's NeutronQuantizer through torchao's PT2E, judged in PyTorch. edge: AI Edge
-Quantizer, static int8 over LiteRT Torch's conversion, judged in LiteRT. qat: `qat-prepare`,
-training towards the float model's outputs, `compile`, judged in the simulator. All see the
-same calibration samples and are judged on the same 64 others. Needs torch, torchao, executorch,
-litert-torch, ai-edge-quantizer; what is not installed is left as it was recorded. Decibels of the
-worst output against PyTorch's float outputs, share of right classes, seconds on one thread.
+neutron, xnnpack: ExecuTorch's NeutronQuantizer and XNNPACKQuantizer through torchao's PT2E, judged
+in PyTorch. edge: AI Edge Quantizer, static int8 over LiteRT Torch's conversion, judged in LiteRT.
+default, auto: `compile`, judged in the simulator. qat: `qat-prepare`, training towards the float
+model's outputs, `compile`, judged in the simulator; the trained exports are kept in
+test/data/accuracy/trained. All see the same calibration samples and are judged on the same 64
+others. Needs torch, torchao, executorch, litert-torch, ai-edge-quantizer; what is not installed is
+left as it was recorded. Decibels against PyTorch's float outputs, share of right classes, PSNR
+against the image that an output should be, seconds of processor time without imports.
+test/e2e/accuracy.py compares what is deterministic.
 """
 import argparse
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
-import time
 import types
 import warnings
 import zipfile
@@ -31,9 +33,14 @@ from torch.nn import functional as F
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "test/data/accuracy"
 RESULTS = Path(__file__).with_suffix(".json")
-sys.path[:0] = [str(DATA), str(ROOT / "test/e2e")]
-import accuracy  # noqa: E402
+TRAINED = DATA / "trained"
+BATCH = 32
+sys.path[:0] = [str(DATA), str(ROOT / "test/data/pt2")]
+import hard_models_page  # noqa: E402
+import make_models  # noqa: E402
+import sequences_and_maps  # noqa: E402
 from common import digits  # noqa: E402
+from make_pt2_cases import portable  # noqa: E402
 
 # Training inputs of models that do not read images of digits.
 DRAWN = {"autoencoder": (32,), "cat": (3, 8, 8), "regression": (12,)}
@@ -47,7 +54,15 @@ def judged(data, outputs):
     if "label" in data:
         right = outputs.reshape(len(outputs), -1).argmax(-1) == data["label"]
         figures["accuracy"] = round(float(right.mean()), 4)
+    if "target" in data:
+        error = np.square(outputs.reshape(data["target"].shape) - data["target"])
+        figures["psnr"] = round(float(-10 * np.log10(error.mean((1, 2, 3))).mean()), 2)
     return figures
+
+
+def seconds():
+    """Of processor time, of this process and of those that ended below it."""
+    return sum(os.times()[:4])
 
 
 def export_of(name, folder, data):
@@ -83,22 +98,45 @@ def name_target():
     sys.modules.setdefault("eiq_neutron_sdk", sdk)
 
 
-def pt2e(name):
+def neutron(name):
     name_target()
     from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer
     from executorch.backends.nxp.quantizer.utils import calibrate_and_quantize
 
+    quantizer = NeutronQuantizer(NeutronTargetSpec("imxrt700"))
+    return pt2e(
+        name, lambda exported, samples: calibrate_and_quantize(exported, samples, quantizer)
+    )
+
+
+def xnnpack(name):
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    config = get_symmetric_quantization_config(is_per_channel=True)
+
+    def quantize(exported, samples):
+        prepared = prepare_pt2e(exported.module(), XNNPACKQuantizer().set_global(config))
+        for sample in samples:
+            prepared(*sample)
+        return convert_pt2e(prepared)
+
+    return pt2e(name, quantize)
+
+
+def pt2e(name, quantize):
     model, data = load(name)
     samples = [(torch.from_numpy(x[None]),) for x in data["input"]]
-    start = time.monotonic()
-    exported = torch.export.export(model, samples[0], strict=True)
-    quantizer = NeutronQuantizer(NeutronTargetSpec("imxrt700"))
-    quantized = calibrate_and_quantize(exported, samples, quantizer)
-    seconds = time.monotonic() - start
+    start = seconds()
+    quantized = quantize(torch.export.export(model, samples[0], strict=True), samples)
+    taken = seconds() - start
     with torch.no_grad():
         outputs = [quantized(torch.from_numpy(x[None])).numpy() for x in data["test"]]
-    return {**judged(data, np.concatenate(outputs)), "s": round(seconds, 1)}
+    return {**judged(data, np.concatenate(outputs)), "s": round(taken, 1)}
 
 
 def run_int8(interpreter, samples):
@@ -134,14 +172,14 @@ def edge(name):
         reader = Interpreter(path)
         (signature, places), *_ = reader.get_signature_list().items()
         key = places["inputs"][0]
-        start = time.monotonic()
+        start = seconds()
         tool = quantizer.Quantizer(path)
         tool.load_quantization_recipe(recipe.static_wi8_ai8())
         ranges = tool.calibrate({signature: [{key: x[None]} for x in data["input"]]})
         made = tool.quantize(ranges).quantized_model
-        seconds = time.monotonic() - start
+        taken = seconds() - start
         outputs = run_int8(Interpreter(model_content=bytes(made), num_threads=1), data["test"])
-    return {**judged(data, outputs), "s": round(seconds, 1)}
+    return {**judged(data, outputs), "s": round(taken, 1)}
 
 
 def training_inputs(name, data):
@@ -151,78 +189,145 @@ def training_inputs(name, data):
     return F.avg_pool2d(x, 2) if data["input"].shape[-1] == 8 else x
 
 
-def train(model, teacher, x, epochs, batch=32, rate=3e-4):
-    """Towards the float model's outputs; an export takes one sample at a time, so that gradients
-    are summed over a batch."""
-    with torch.no_grad():
-        wanted = torch.cat([teacher(each[None]) for each in x])
+def size_of(parameter):
+    """The size that an element of a parameter probably has, of matrices by row and column: channels
+    of these models are decades apart, and a step should be small beside what it changes."""
+    x = parameter.detach().abs()
+    if x.dim() < 2:
+        return x.clamp(min=1e-3 * x.max().item())
+    square = x.square().clamp(min=1e-12 * x.square().max().item())
+    others = tuple(range(1, x.dim()))
+    row, column = square.mean(others, True), square.mean((0, *others[1:]), True)
+    return (row * column / square.mean()).sqrt()
+
+
+def train(model, x, wanted, epochs, rate=3e-3):
+    """Towards the outputs `wanted`, by Adam with steps relative to the parameters."""
     scale = wanted.square().mean()
-    optimizer = torch.optim.Adam(model.parameters(), rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * -(-len(x) // batch))
+    parameters = list(model.parameters())
+    sizes = [size_of(each) for each in parameters]
+    # Adam over t, of which each parameter is its start + its size · t.
+    starts = [each.detach().clone() for each in parameters]
+    steps = [torch.zeros_like(each, requires_grad=True) for each in parameters]
+    optimizer = torch.optim.Adam(steps, rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * (len(x) // BATCH))
     for _ in range(epochs):
-        for pick in torch.randperm(len(x)).split(batch):
-            optimizer.zero_grad()
-            for i in pick:
-                loss = F.mse_loss(model(x[i][None]), wanted[i][None]) / scale / len(pick)
-                loss.backward()
-            optimizer.step()
-            schedule.step()
+        for pick in torch.randperm(len(x)).split(BATCH):
+            if len(pick) < BATCH:
+                continue  # the export takes whole batches
+            model.zero_grad()
+            (F.mse_loss(model(x[pick]), wanted[pick]) / scale).backward()
+            with torch.no_grad():
+                for parameter, step, size in zip(parameters, steps, sizes):
+                    if parameter.grad is not None:
+                        step.grad = parameter.grad * size
+                optimizer.step()
+                schedule.step()
+                for parameter, step, size, start in zip(parameters, steps, sizes, starts):
+                    parameter.copy_(start + size * step)
+
+
+def run(*command):
+    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+
+
+def compiled(deuteron, name, model, *options):
+    """Figures of the program that `compile` makes of `model`."""
+    data = np.load(DATA / f"{name}.npz")
+    with tempfile.TemporaryDirectory() as folder:
+        program, report, test, outputs = (
+            f"{folder}/{file}" for file in ("p.pte", "p.json", "test.npz", "outputs.npz")
+        )
+        start = seconds()
+        run(deuteron, "compile", model, "--min-sqnr", -99, "-o", program, *options)
+        taken = seconds() - start
+        # Again with its figures: a report runs the program.
+        run(
+            deuteron, "compile", model, "--min-sqnr", -99, "-o", program, "--report-json", report,
+            *options,
+        )  # fmt: skip
+        np.savez(test, input=data["test"])
+        run(deuteron, "run", program, "--input", test, "--output", outputs)
+        made = np.load(outputs)
+        figures = judged(data, made[made.files[0]])
+        figures["cycles"] = json.loads(Path(report).read_text())["total_cycles"]
+        found = json.loads(Path(report).read_text()).get("accuracy", {}).get("steps", [])
+        if found:
+            figures["steps"] = [step["name"] for step in found if step["verdict"] == "kept"]
+    return {**figures, "s": round(taken, 1)}
+
+
+def ours(deuteron, name, *options):
+    samples = DATA / f"{name}.npz"
+    return compiled(deuteron, name, DATA / f"{name}.pt2", "--calibrate", samples, *options)
+
+
+def network_of(name):
+    """The module that the committed export was made of."""
+    made = getattr(make_models, name, None) or getattr(sequences_and_maps, name)
+    found = sys.modules[made.__module__]
+    network = getattr(
+        found, "MobileNetV3" if name == "mobilenet_v3" else name.title().replace("_", "")
+    )()
+    teacher, _ = load(name)
+    network.load_state_dict(teacher.state_dict())
+    return network.eval()
+
+
+def prepared(deuteron, name, network, example, folder):
+    """The network with fake quantization, for batches as large as `example`."""
+    path, made = f"{folder}/float{len(example)}.pt2", f"{folder}/prepared{len(example)}.pt2"
+    torch.export.save(torch.export.export(network, (example,)), path)
+    run(deuteron, "qat-prepare", path, "-o", made, "--calibrate", DATA / f"{name}.npz")
+    return torch.export.load(made).module()
 
 
 def qat(name, deuteron, epochs):
-    teacher, data = load(name)
+    """An export takes as many samples as it was made with: one of a batch is trained, one of a
+    single sample takes its state and is compiled."""
+    network, data = network_of(name), np.load(DATA / f"{name}.npz")
+    trained = TRAINED / f"{name}.pt2"
+    TRAINED.mkdir(exist_ok=True)
+    torch.manual_seed(0)
+    x = training_inputs(name, data)
+    start = seconds()
+    with torch.no_grad():
+        wanted = network(x)
     with tempfile.TemporaryDirectory() as folder:
-        prepared, trained = f"{folder}/prepared.pt2", f"{folder}/{name}.pt2"
-        start = time.monotonic()
-        subprocess.run(
-            [deuteron, "qat-prepare", export_of(name, folder, data), "-o", prepared]
-            + ["--calibrate", DATA / f"{name}.npz"],
-            check=True,
-            capture_output=True,
-        )
-        model = torch.export.load(prepared).module()
-        model.quantization.observer_on.zero_()
-        torch.manual_seed(0)
-        train(model, teacher, training_inputs(name, data), epochs)
-        example = (torch.from_numpy(data["test"][:1]),)
-        torch.export.save(torch.export.export(model, example), trained)
-        seconds = time.monotonic() - start
-        program, report = f"{folder}/{name}.pte", f"{folder}/{name}.json"
-        subprocess.run(
-            [deuteron, "compile", trained, "--min-sqnr", "-99", "-o", program]
-            + ["--report-json", report],
-            check=True,
-            capture_output=True,
-        )
-        outputs = f"{folder}/outputs.npz"
-        np.savez(f"{folder}/test.npz", input=data["test"])
-        subprocess.run(
-            [deuteron, "run", program, "--input", f"{folder}/test.npz", "--output", outputs],
-            check=True,
-            capture_output=True,
-        )
-        made = np.load(outputs)
-        figures = judged(data, made[made.files[0]])
-        cycles = json.loads(Path(report).read_text())["total_cycles"]
-    return {**figures, "s": round(seconds, 1), "cycles": cycles}
+        batched, single = (prepared(deuteron, name, network, x[:n], folder) for n in (BATCH, 1))
+    batched.quantization.observer_on.zero_()
+    train(batched, x, wanted, epochs)
+    single.load_state_dict(batched.state_dict())
+    torch.export.save(torch.export.export(single, (x[:1],)), str(trained))
+    taken = seconds() - start
+    portable(trained)
+    figures = compiled(deuteron, name, trained)
+    return {**figures, "s": round(taken + figures["s"], 1)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--deuteron", default=str(ROOT / "build/release/deuteron"))
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--only", choices=("pt2e", "edge", "qat"), action="append")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--only", choices=hard_models_page.WAYS, action="append")
     parser.add_argument("name", nargs="*")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    deuteron = options.deuteron
     ways = {
-        "pt2e": pt2e,
+        "neutron": neutron,
+        "xnnpack": xnnpack,
         "edge": edge,
-        "qat": lambda name: qat(name, options.deuteron, options.epochs),
+        "default": lambda name: ours(deuteron, name),
+        "auto": lambda name: ours(deuteron, name, "--accuracy", "auto", "--seconds", 600),
+        "qat": lambda name: qat(name, deuteron, options.epochs),
     }
-    for name in options.name or sorted(accuracy.MEASURED):
+    for name in options.name or sorted(path.stem for path in DATA.glob("*.pt2")):
+        data = np.load(DATA / f"{name}.npz")
+        of_float = judged(data, data["float_output"])
+        results.setdefault(name, {})["float"] = {k: v for k, v in of_float.items() if k != "db"}
         for way in options.only or ways:
             try:
                 found = ways[way](name)
@@ -230,10 +335,13 @@ def main():
                 print(f"{name}, {way}: left as it was, {missing}")
                 continue
             except Exception as problem:  # of another tool, which is a result
+                if way in ("default", "auto", "qat"):
+                    raise
                 found = {"failed": f"{type(problem).__name__}: {problem}".splitlines()[0][:120]}
-            results.setdefault(name, {})[way] = found
+            results[name][way] = found
             print(name, way, found, flush=True)
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    hard_models_page.PAGE.write_text(hard_models_page.page(results))
 
 
 if __name__ == "__main__":

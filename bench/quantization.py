@@ -5,12 +5,10 @@ it where models are missing.
     bench/quantization.py [--shared DIR] [--build build/release] [--output
     docs/quantization_results.md]
     bench/quantization.py --check       exit code 1 where the page is not what is measured now, up
-                                        to the time of the passes; test/e2e/accuracy.py judges the
-                                        hard models
+                                        to the time of the passes
 
 quantized.pt2 of every model, qat.pt2 of every conformance case, the trained digits_cnn of
-test/data/qat, the time of the passes, and the hard models of test/data/accuracy by default and with
---accuracy auto. Judges are the outputs that PyTorch computed, which are
+test/data/qat, and the time of the passes. Judges are the outputs that PyTorch computed, which are
 stored with the models. Exit code 1 if a goal is not met. Standard library only.
 """
 import argparse
@@ -24,17 +22,12 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from pathlib import Path
 
 from tables import table, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "test/e2e"))
-import accuracy  # noqa: E402
-
-HARD = ROOT / "bench/hard_models.json"
 MODELS = ("digits_cnn", "kws_dscnn", "ic_resnet8", "vww_mobilenetv1", "ad_fcae", "mobilenet_v2")
 MIN_SQNR, MIN_SAME, MAX_ACCURACY_LOSS = 35.0, 0.99, 0.003
 # bench/rounding_limit.py: arithmetic without any rounding but the one to codes comes as near to
@@ -343,60 +336,11 @@ def pass_rows(build, shared, work):
     return found
 
 
-def recorded(name, way):
-    """Decibels and accuracy of another way, and the rest, from bench/hard_models.json."""
-    found = json.loads(HARD.read_text()).get(name, {}).get(way, {})
-    if "db" not in found:
-        return "fails" if found else "", found
-    text = f"{found['db']:.1f} dB"
-    return (f"{text}, {found['accuracy']:.4f}" if "accuracy" in found else text), found
-
-
-def hard_models(deuteron, work):
-    """Rows of the table of test/data/accuracy: samples that neither calibration nor search saw."""
-    rows = []
-    for name in sorted(accuracy.MEASURED):
-        default = accuracy.evaluate(deuteron, name, work)
-        start = time.monotonic()
-        auto = accuracy.evaluate(deuteron, name, work, "--accuracy", "auto", "--seconds", 600)
-        seconds = time.monotonic() - start
-        cells = [
-            ", ".join(filter(None, (f"{each['sqnr']:.1f} dB", each["accuracy"])))
-            for each in (default, auto)
-        ]
-        trained, qat = recorded(name, "qat")
-        cycles = [f"{each['cycles']:,}" for each in (default, auto)]
-        cycles.append(f"{qat['cycles']:,}" if "cycles" in qat else "")
-        rows.append(
-            [name, default["float accuracy"]]
-            + [recorded(name, way)[0] for way in ("pt2e", "edge")]
-            + [*cells, trained, *cycles, f"{seconds:.1f}", ", ".join(auto["steps"]) or "none"]
-        )
-    return rows
-
-
-def hard_section(rows):
-    return (
-        "## Hard models, by default and with --accuracy auto\n\nModels of `test/data/accuracy`"
-        " ([quantization.md](quantization.md), *Accuracy without hand work*), 64 samples that"
-        " neither\ncalibration nor the search saw, against PyTorch's float outputs; accuracy where"
-        " there are labels, cycles of an inference, seconds of the search with\nthe evaluation. The"
-        " nets are trained for seconds, which is what their float accuracy shows. Recorded by"
-        " `bench/hard_models.py`, on the same samples: *PT2E*,\nExecuTorch's NeutronQuantizer"
-        " through torchao, in PyTorch; *AI Edge*, AI Edge Quantizer's static int8, in LiteRT; *QAT*,"
-        " `qat-prepare` and some epochs of training\ntowards the float model's outputs.\n\n"
-    ) + table(
-        ["model", "float", "PT2E", "AI Edge", "default", "auto", "QAT"]
-        + ["cycles, default", "cycles, auto", "cycles, QAT", "s", "steps kept"],
-        rows,
-    )
-
-
 def pass_met(row):
     return row[2] < PASS_MS and (row[3] is None or row[3] < GROWTH)
 
 
-def page(models, cases, trained, passes, hard):
+def page(models, cases, trained, passes):
     stands_out = models.get("ic_resnet8")
     parts = [
         "# Quantized models against PyTorch",
@@ -487,13 +431,12 @@ def page(models, cases, trained, passes, hard):
             ],
             words=2,
         ),
-        hard_section(hard),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def check(text, output, models, cases):
-    """The page but for its last sections: seconds, and ranges that depend on the processor. It is written from the full set, so a
+    """The page but for its last section, seconds. It is written from the full set, so a
     part of it is not compared."""
     if len(models) < len(MODELS) or not cases["full"]:
         print(
@@ -540,8 +483,7 @@ def main():
             work,
         )
         passes = [] if args.check else pass_rows(args.build, args.shared, work)
-        hard = [] if args.check else hard_models(deuteron, work)
-    text = page(models, cases, trained, passes, hard)
+    text = page(models, cases, trained, passes)
     if args.check:
         sys.exit(check(text, args.output, models, cases))
     print(text)
