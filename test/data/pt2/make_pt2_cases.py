@@ -695,9 +695,7 @@ def portable(path):
             if name.endswith("models/model.json"):
                 text = data.decode()
                 text = re.sub(
-                    r'File \\"[^"]*/((?:site-packages/torch/|make_\w+)[^"]*)\\"',
-                    r'File \\"\1\\"',
-                    text,
+                    r'File \\"(?:[^"]*/(?=site-packages/torch/)|[^"]*/)', r'File \\"', text
                 )
                 text = re.sub(r', "from_node": "(?:[^"\\]|\\.)*"', "", text)
                 data = text.encode()
