@@ -56,7 +56,7 @@ ROOMS = {
         "compiler/support compiler/ir compiler/ops compiler/frontends/tflite compiler/partitioner"
     ),
     "compiler/backends/portable": (
-        "device/runtime compiler/support compiler/ir compiler/ops compiler/targets"
+        "device/numerics device/runtime compiler/support compiler/ir compiler/ops compiler/targets"
         " compiler/partitioner"
     ),
     "compiler/program": (

@@ -486,8 +486,8 @@ bool uses_libm(const std::string& kernel) {
       "softshrink", "softsign", "sqrt",       "threshold",   "trunc"};
   const std::string_view file = portable_file(kernel);
   if (file != "unary" && file != "functions")
-    return file == "distance" || file == "glu" || file == "sigmoid" || file == "softmax" ||
-           file == "tanh";
+    return file == "boxes" || file == "distance" || file == "glu" || file == "sigmoid" ||
+           file == "softmax" || file == "tanh";
   const size_t begin = kernel.find("::") + 2;
   return std::ranges::find(kExact, std::string_view(kernel).substr(
                                        begin, kernel.find('.') - begin)) == std::end(kExact);

@@ -1,6 +1,7 @@
 // Valid calls of the portable kernels that take or put elements by index, copy views, pad with
 // elements of the tensor itself and reduce to the most extreme. Schemas: the head of each file in
 // device/runtime/kernels/portable.
+#include "device/numerics/boxes.h"
 #include "test/fuzz/recipe_draws.h"
 
 namespace dtr::fuzz {
@@ -408,6 +409,50 @@ void add_extremes(Recipes& recipes) {
   }
 }
 
+// ---- boxes
+
+void add_boxes(Recipes& recipes) {
+  recipes["deuteron::non_max_suppression.out"] = [](const RecipeDraws& draw) {
+    const int32_t boxes = draw.extent(0, 12), most = draw.extent(0, 15);
+    return Arguments{draw.floats({boxes, 4}),
+                     draw.floats({boxes}),
+                     int64_t{most},
+                     draw.real(-0.5, 1.5),
+                     draw.real(-2, 2),
+                     draw.flag() ? draw.real(0, 2) : 0.0,
+                     draw.scratch(numerics::suppression_bytes(boxes, most)),
+                     draw.out(kInt, {most}),
+                     draw.out({most}),
+                     draw.out(kInt, {})};
+  };
+  recipes["deuteron::detection_postprocess.out"] = [](const RecipeDraws& draw) {
+    numerics::Detection<float> of{.boxes = draw.extent(0, 12),
+                                  .columns = draw.extent(2, 6),
+                                  .most = draw.extent(1, 9),
+                                  .classes_per_box = draw.extent(1, 4),
+                                  .per_class = draw.extent(1, 9),
+                                  .regular = draw.flag()};
+    of.classes = of.columns - draw.extent(0, 1);
+    const int32_t rows = of.most * of.classes_per_box;
+    return Arguments{draw.floats({1, of.boxes, draw.extent(4, 6)}),
+                     draw.floats({1, of.boxes, of.columns}),
+                     draw.floats({of.boxes, 4}),
+                     int64_t{of.most},
+                     int64_t{of.classes_per_box},
+                     int64_t{of.per_class},
+                     of.regular,
+                     draw.real(-2, 2),
+                     draw.real(0.001, 1),
+                     int64_t{of.classes},
+                     Reals{draw.real(1, 10), draw.real(1, 10), draw.real(1, 10), draw.real(1, 10)},
+                     draw.scratch(numerics::detection_bytes(of)),
+                     draw.out({1, rows, 4}),
+                     draw.out({1, rows}),
+                     draw.out({1, rows}),
+                     draw.out({1})};
+  };
+}
+
 // ---- constants, and functions of floats
 
 void add_others(Recipes& recipes) {
@@ -497,6 +542,7 @@ void add_place_recipes(Recipes& recipes) {
   add_parts(recipes);
   add_places(recipes);
   add_indices(recipes);
+  add_boxes(recipes);
   add_extremes(recipes);
   add_others(recipes);
 }

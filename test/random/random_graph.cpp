@@ -146,16 +146,16 @@ void RandomGraph::add_weights(Draft& draft, Shape shape, int axis, int64_t chann
 }
 
 std::optional<ValueId> RandomGraph::append(OpSpec spec) {
-  const Result<ValueId> value = rewriter_.append(std::move(spec));
-  if (!value) return std::nullopt;
-  if (type(*value).dtype != DType::kInt8 && type(*value).quantized())
-    rewriter_.set_quantization(*value, std::nullopt);  // whatever was wanted
-  const OpId op = module_.forward().producer(*value);
-  const int64_t elements = type(*value).elements();
-  if (elements > 0 && elements <= kMaxElements && verify_op(module_, module_.forward(), op) &&
-      (!options_.accept || options_.accept(module_, op)))
-    return *value;
-  rewriter_.erase(op);
+  const Result<OpId> op = rewriter_.insert(OpId{}, std::move(spec));
+  if (!op) return std::nullopt;
+  const ValueId value = module_.forward().op(*op).results.front();
+  if (type(value).dtype != DType::kInt8 && type(value).quantized())
+    rewriter_.set_quantization(value, std::nullopt);  // whatever was wanted
+  const int64_t elements = type(value).elements();
+  if (elements > 0 && elements <= kMaxElements && verify_op(module_, module_.forward(), *op) &&
+      (!options_.accept || options_.accept(module_, *op)))
+    return value;
+  rewriter_.erase(*op);
   return std::nullopt;
 }
 

@@ -328,6 +328,35 @@ bool draw_grid_sampler(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// Everything that a choice of boxes follows from is known: a score that moves by the last bit is
+// another choice. Float alone.
+bool draw_non_max_suppression(RandomGraph& graph, Draft& draft) {
+  Dice& dice = graph.dice();
+  const int64_t boxes = 1 + dice.below(20);
+  draft.operands = {graph.constant(DType::kFloat32, {boxes, 4}, std::nullopt),
+                    graph.positive_constant({boxes})};
+  draft.attributes.set("max_output_size", 1 + dice.below(24));
+  draft.attributes.set("iou_threshold", 0.25 * static_cast<double>(dice.below(5)));
+  draft.attributes.set("score_threshold", 0.5 + dice.unit());
+  draft.attributes.set("sigma", dice.coin() ? 0.0 : 0.5);
+  return true;
+}
+bool draw_detection_postprocess(RandomGraph& graph, Draft& draft) {
+  Dice& dice = graph.dice();
+  const int64_t boxes = 1 + dice.below(20), classes = 1 + dice.below(4);
+  draft.operands = {graph.constant(DType::kFloat32, {1, boxes, 4 + dice.below(2)}, std::nullopt),
+                    graph.positive_constant({1, boxes, classes + dice.below(2)}),
+                    graph.positive_constant({boxes, 4})};
+  draft.attributes.set("max_detections", 1 + dice.below(9));
+  draft.attributes.set("max_classes_per_detection", 1 + dice.below(3));
+  draft.attributes.set("detections_per_class", 1 + dice.below(9));
+  draft.attributes.set("nms_score_threshold", 0.5 + dice.unit());
+  draft.attributes.set("nms_iou_threshold", 0.25 * static_cast<double>(1 + dice.below(4)));
+  draft.attributes.set("num_classes", classes);
+  draft.attributes.set("scales", Floats{10, 10, 5, 5});
+  return true;
+}
+
 // Stand between float and int8 in every graph with floats, or make masks.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
@@ -367,6 +396,11 @@ constexpr OperandRow kRows[] = {
     {"convert", draw_convert, "dtype"},
     {"dequantize", draw_elsewhere},
     {"quantize", draw_elsewhere},
+    {"tflite.detection_postprocess", draw_detection_postprocess,
+     "max_detections max_classes_per_detection detections_per_class nms_score_threshold "
+     "nms_iou_threshold num_classes scales"},
+    {"tflite.non_max_suppression", draw_non_max_suppression,
+     "max_output_size iou_threshold score_threshold sigma"},
 };
 
 }  // namespace

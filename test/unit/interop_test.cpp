@@ -223,7 +223,8 @@ TEST(Interop, KernelsThatOnlyDeuteronHas) {
                 "aten::mish.out", "aten::prelu.out", "aten::rms_norm.out", "aten::silu.out",
                 "aten::softplus.out", "aten::softshrink.out", "aten::threshold.out",
                 "aten::upsample_bilinear2d.out", "aten::upsample_nearest2d.out",
-                "deuteron::masked_softmax.out", "deuteron::softsign.out"}));
+                "deuteron::detection_postprocess.out", "deuteron::masked_softmax.out",
+                "deuteron::non_max_suppression.out", "deuteron::softsign.out"}));
 }
 
 // Bits spread over a program of a model, one flipped at a time. ExecuTorch's runtime, given such

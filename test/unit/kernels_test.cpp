@@ -25,7 +25,8 @@ std::string data_path(const char* name) {
 class Cases {
  public:
   Cases() {
-    for (const std::string file : {"cases", "elementwise", "moving", "numbers", "places"}) {
+    for (const std::string file :
+         {"cases", "elementwise", "moving", "numbers", "places", "boxes"}) {
       auto arrays = read_npz(data_path((file + ".npz").c_str()));
       EXPECT_TRUE(arrays);
       for (NamedTensor& array : *arrays) tensors_.emplace(array.name, std::move(array.tensor));
@@ -179,6 +180,9 @@ class Runner {
     if (entry.key == "int") return int64_t{entry.value};
     if (entry.key == "bool") return bool{entry.value};
     if (entry.key == "double") return double{entry.value};
+    if (entry.key == "scratch")
+      return plan_.add_tensor(
+          {.name = "scratch", .type = {.dtype = DType::kUint8, .shape = {int64_t{entry.value}}}});
     if (entry.key == "infinite") return HUGE_VAL;
     if (entry.key == "string") return std::string(std::string_view(entry.value));
     if (entry.key == "tensors") {

@@ -208,6 +208,53 @@ TEST(Ops, RefuseWhatTheyCannotCompute) {
   }
 }
 
+TEST(Ops, RefuseBoxesThatDoNotFit) {
+  const auto suppress = [](const std::string& inputs, const std::string& most = "3",
+                           const std::string& sigma = "0.0") {
+    return refused_op(inputs,
+                      "i32[3], %z: f32[3], %n: i32[] = tflite.non_max_suppression(%b, %s) "
+                      "{max_output_size = " +
+                          most + ", iou_threshold = 0.5, score_threshold = 0.5, sigma = " + sigma +
+                          "}");
+  };
+  const auto detect = [](const std::string& boxes, const std::string& scores,
+                         const std::string& anchors, const std::string& most = "3",
+                         const std::string& classes = "3", const std::string& iou = "0.5",
+                         const std::string& scales = "[10.0, 10.0, 5.0, 5.0]") {
+    return refused_op("%b: " + boxes + ", %s: " + scores + ", %a: " + anchors,
+                      "f32[1,3,4], %c: f32[1,3], %d: f32[1,3], %n: f32[1] = "
+                      "tflite.detection_postprocess(%b, %s, %a) {max_detections = " +
+                          most +
+                          ", max_classes_per_detection = 9, detections_per_class = 1, "
+                          "use_regular_nms = false, nms_score_threshold = 0.5, "
+                          "nms_iou_threshold = " +
+                          iou + ", num_classes = " + classes + ", scales = " + scales + "}");
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {suppress("%b: f32[5,4], %s: f32[4]"), "boxes 5x4 and scores 4, expected Nx4 and N"},
+      {suppress("%b: f32[5,4], %s: i32[5]"), "the operands are f32 and i32, expected floats"},
+      {suppress("%b: f32[5,4], %s: f32[5]", "-1"), "`max_output_size` is -1"},
+      {suppress("%b: f32[5,4], %s: f32[5]", "3", "-0.5"), "`sigma` is -0.5, expected 0 or more"},
+      {detect("f32[2,5,4]", "f32[2,5,3]", "f32[5,4]"),
+       "the boxes are 2x5x4, expected 1xNx4, of one image"},
+      {detect("f32[1,5,3]", "f32[1,5,3]", "f32[5,4]"), "the boxes are 1x5x3, expected 1xNx4"},
+      {detect("f32[1,5,4]", "f32[1,5,3]", "f32[4,4]"), "the anchors are 4x4, expected 5x4"},
+      {detect("f32[1,5,4]", "f32[1,5,3]", "f32[5,4]", "3", "1"),
+       "the scores are 1x5x3, expected 1x5x1, or one more of the background"},
+      {detect("f32[1,5,4]", "f32[1,5,3]", "f32[5,4]", "0"),
+       "`max_detections` is 0, expected 1 or more"},
+      {detect("f32[1,5,4]", "f32[1,5,3]", "f32[5,4]", "3", "3", "0.0"),
+       "`nms_iou_threshold` is 0, expected one in (0, 1]"},
+      {detect("f32[1,5,4]", "f32[1,5,3]", "f32[5,4]", "1000000000"),
+       "the result would have the shape 1x9000000000x4"},
+      {detect("f32[1,5,4]", "f32[1,5,3]", "f32[5,4]", "3", "3", "0.5", "[10.0]"),
+       "`scales` has not four numbers"},
+      {detect("f32[1,5,4]", "i32[1,5,3]", "f32[5,4]"), "an operand is i32, expected floats"}};
+  for (const auto& [said, reason] : cases)
+    EXPECT_NE(said.find(reason), std::string::npos)
+        << "said: " << said << "\n expected: " << reason;
+}
+
 // Codes −2 … 2 stand for −1 … 1. Where a function is not defined its table has the value of the
 // nearest point where it is.
 TEST(Ops, TablesEndWhereFunctionsDo) {

@@ -345,6 +345,31 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        "the model has operators that are not supported: CUSTOM(Magic) (a kernel that the file does "
        "not hold)\n  fix: Export the model with operators of the format alone, or end it before "
        "this one."},
+      {"options of detections",
+       [](Spec& s) {
+         s.codes = {fb::BuiltinOperator::CUSTOM};
+         s.custom = "TFLite_Detection_PostProcess";
+         s.tensors.resize(3);
+         s.inputs = {0, 2};
+         s.ops[0].inputs = {0, 0, 2};
+       },
+       "tflite-invalid",
+       "`y`: CUSTOM(TFLite_Detection_PostProcess): its options are no map of a FlexBuffer\n  "
+       "fix: Convert or download the model again."},
+      {"threshold of boxes",
+       [](Spec& s) {
+         s.codes = {fb::BuiltinOperator::NON_MAX_SUPPRESSION_V4};
+         s.tensors.resize(5);
+         s.tensors[2] = {.shape = {}, .type = fb::TensorType::INT32, .buffer = 1};
+         s.buffers.push_back({4, 0, 0, 0});
+         s.tensors[3].shape = {4};
+         s.tensors[4].shape = {};
+         s.inputs = {0, 3, 4};
+         s.ops[0].inputs = {0, 3, 2, 4, 4};
+       },
+       "tflite-unsupported-option",
+       "`y`: NON_MAX_SUPPRESSION_V4: `t4` is computed by the model, only constants are supported "
+       "here\n  fix: Change the operator before the export."},
       {"unknown operator", [](Spec& s) { s.codes = {static_cast<fb::BuiltinOperator>(4000)}; },
        "tflite-unsupported-operator",
        "the model has operators that are not supported: BUILTIN_4000\n  fix: Replace them before "

@@ -228,13 +228,18 @@ INSTANTIATE_TEST_SUITE_P(Committed, LitertVectors,
                          testing::Values("elementwise", "windows", "linear", "several", "indexed"),
                          [](const auto& instance) { return std::string(instance.param); });
 
-// The operators of make_operators.py: comparisons, integers, bools and moved elements are equal,
-// the rest by the rule.
+// The operators of make_operators.py and make_detections.py: comparisons, integers, bools and moved
+// elements are equal, the rest by the rule.
 void judge_operators(const std::filesystem::path& folder) {
-  for (const char* name : {"operators_numbers", "operators_structure", "operators_int8",
-                           "operators_uint8", "operators_special", "operators_stablehlo"}) {
-    const Compared compared =
-        judge(folder / (std::string(name) + ".tflite"), {.codes = 1, .relative = 0x1p-20});
+  for (const char* name :
+       {"operators_numbers", "operators_structure", "operators_int8", "operators_uint8",
+        "operators_special", "operators_stablehlo", "detections"}) {
+    const std::filesystem::path model = folder / (std::string(name) + ".tflite");
+    if (!std::filesystem::exists(model)) {
+      test::not_run(model.filename().string() + " in test_tflite (not in that folder)");
+      continue;
+    }
+    const Compared compared = judge(model, {.codes = 1, .relative = 0x1p-20});
     EXPECT_GT(compared.tensors, 0);
     std::printf("%s: %d tensors, %lld elements\n", name, compared.tensors,
                 static_cast<long long>(compared.elements));
@@ -242,6 +247,13 @@ void judge_operators(const std::filesystem::path& folder) {
 }
 
 TEST(Litert, EveryOperatorAgrees) { judge_operators(test::source_path("test/data/litert")); }
+
+// A whole detector, of make_detections.py: codes are equal, boxes but for exp.
+TEST(Litert, ADetectorAgrees) {
+  const Compared compared =
+      judge(test::source_path("test/data/litert/ssd.tflite"), {.relative = 0x1p-20});
+  EXPECT_EQ(compared.tensors, 4 * 13);
+}
 
 // Branches, loops and composites, of make_control.py. Sums of floats are in another order.
 TEST(Litert, EveryCalledSubgraphAgrees) {

@@ -330,7 +330,8 @@ class ExecutorchBackend final : public KernelBackend {
   std::string_view name() const override { return "executorch"; }
 
   std::optional<OperatorRule> rule(const OpDef& op) const override {
-    if (&op == &ops::kAdaptiveMaxPool2d || is_kernel_missing(op)) return std::nullopt;
+    if (&op == &ops::kAdaptiveMaxPool2d || op.name.starts_with("tflite.") || is_kernel_missing(op))
+      return std::nullopt;
     std::optional<OperatorRule> rule = portable_->rule(op);
     if (rule && &op == &ops::kSoftplus)
       rule->conditions.insert(rule->conditions.begin(), &kLinearFromAfar);

@@ -5,6 +5,7 @@
 
 #include "compiler/ops/integer.h"
 #include "compiler/ops/ops.h"
+#include "device/numerics/boxes.h"
 
 namespace dtr::portable {
 namespace {
@@ -208,54 +209,6 @@ KernelCall convert(Module& module, const Graph& graph, const Op& op) {
   return call;
 }
 
-// Kernels with other arguments than the operator: parts that ExecuTorch's schema has beside it,
-// several kernels for one operator.
-struct SpecialRow {
-  const OpDef* op;
-  KernelCall (*call)(Module& module, const Graph& graph, const Op& op);
-};
-constexpr SpecialRow kSpecialRows[] = {
-    {&ops::kAdaptiveMaxPool2d, adaptive_max_pool2d},
-    {&ops::kBatchNorm, batch_norm},
-    {&ops::kConstantPadNd, constant_pad_nd},
-    {&ops::kConvert, convert},
-    {&ops::kDequantize, dequantize},
-    {&ops::kExpand, expand},
-    {&ops::kGroupNorm, group_norm},
-    {&ops::kIndexPut, index_put},
-    {&ops::kIndexSelect, index_select},
-    {&ops::kLayerNorm, layer_norm},
-    {&ops::kLogSoftmax, softmax},
-    {&ops::kMatmul, matmul},
-    {&ops::kMaxPool2d, max_pool2d},
-    {&ops::kQuantize, quantize},
-    {&ops::kSoftmax, softmax},
-    {&ops::kToDimOrderCopy, to_dim_order_copy},
-    {&ops::kUpsampleBilinear2d, upsample_bilinear2d},
-    {&ops::kUpsampleNearest2d, upsample_nearest2d},
-    {&ops::kView, view},
-};
-
-// Kernels that run on quantized integers as well although they do more than move them: they
-// convert, compare codes or select one.
-constexpr const OpDef* kOnCodes[] = {&ops::kAmax,    &ops::kAmin,       &ops::kArgmax,
-                                     &ops::kArgmin,  &ops::kDequantize, &ops::kIndexSelect,
-                                     &ops::kQuantize};
-
-constexpr std::string_view kKernelNames[] = {
-#define DTR_KERNEL(function, name, file) name,
-#include "device/runtime/kernels/portable/kernels.inc"
-#undef DTR_KERNEL
-};
-
-// The name of the kernel whose arguments are those of the operator's schema; empty if the runtime
-// has none.
-std::string_view kernel_of(const OpDef& op) {
-  const std::string name = kernel_name(op);
-  const auto* at = std::ranges::find(kKernelNames, name);
-  return at == std::end(kKernelNames) ? std::string_view{} : *at;
-}
-
 bool is_integer_op(const Graph& graph, const Op& op) {
   const auto is_number = [&](ValueId value) {
     const Type& type = graph.type(value);
@@ -296,6 +249,76 @@ KernelCall regular_call(std::string_view name, const Graph& graph, const Op& op)
     }
   }
   return call;
+}
+
+// The arguments of the schema, and memory to compute in.
+KernelCall non_max_suppression(Module&, const Graph& graph, const Op& op) {
+  KernelCall call = regular_call(op.def->kernel, graph, op);
+  call.arguments.emplace_back(ScratchArgument{numerics::suppression_bytes(
+      graph.type(op.operands[0]).shape[0], integer(op, "max_output_size"))});
+  return call;
+}
+KernelCall detection_postprocess(Module&, const Graph& graph, const Op& op) {
+  KernelCall call = regular_call(op.def->kernel, graph, op);
+  const auto number = [&](std::string_view name) {
+    return static_cast<int32_t>(integer(op, name));
+  };
+  call.arguments.emplace_back(ScratchArgument{
+      numerics::detection_bytes({.boxes = static_cast<int32_t>(graph.type(op.operands[0]).shape[1]),
+                                 .classes = number("num_classes"),
+                                 .most = number("max_detections"),
+                                 .regular = boolean(op, "use_regular_nms")})});
+  return call;
+}
+
+// Kernels with other arguments than the operator: parts that ExecuTorch's schema has beside it,
+// several kernels for one operator.
+struct SpecialRow {
+  const OpDef* op;
+  KernelCall (*call)(Module& module, const Graph& graph, const Op& op);
+};
+constexpr SpecialRow kSpecialRows[] = {
+    {&ops::kAdaptiveMaxPool2d, adaptive_max_pool2d},
+    {&ops::kBatchNorm, batch_norm},
+    {&ops::kConstantPadNd, constant_pad_nd},
+    {&ops::kConvert, convert},
+    {&ops::kDequantize, dequantize},
+    {&ops::kDetectionPostprocess, detection_postprocess},
+    {&ops::kExpand, expand},
+    {&ops::kGroupNorm, group_norm},
+    {&ops::kIndexPut, index_put},
+    {&ops::kIndexSelect, index_select},
+    {&ops::kLayerNorm, layer_norm},
+    {&ops::kLogSoftmax, softmax},
+    {&ops::kMatmul, matmul},
+    {&ops::kMaxPool2d, max_pool2d},
+    {&ops::kNonMaxSuppression, non_max_suppression},
+    {&ops::kQuantize, quantize},
+    {&ops::kSoftmax, softmax},
+    {&ops::kToDimOrderCopy, to_dim_order_copy},
+    {&ops::kUpsampleBilinear2d, upsample_bilinear2d},
+    {&ops::kUpsampleNearest2d, upsample_nearest2d},
+    {&ops::kView, view},
+};
+
+// Kernels that run on quantized integers as well although they do more than move them: they
+// convert, compare codes or select one.
+constexpr const OpDef* kOnCodes[] = {&ops::kAmax,    &ops::kAmin,       &ops::kArgmax,
+                                     &ops::kArgmin,  &ops::kDequantize, &ops::kIndexSelect,
+                                     &ops::kQuantize};
+
+constexpr std::string_view kKernelNames[] = {
+#define DTR_KERNEL(function, name, file) name,
+#include "device/runtime/kernels/portable/kernels.inc"
+#undef DTR_KERNEL
+};
+
+// The name of the kernel whose arguments are those of the operator's schema; empty if the runtime
+// has none.
+std::string_view kernel_of(const OpDef& op) {
+  const std::string name = kernel_name(op);
+  const auto* at = std::ranges::find(kKernelNames, name);
+  return at == std::end(kKernelNames) ? std::string_view{} : *at;
 }
 
 std::vector<Row> make_rows() {

@@ -140,6 +140,10 @@ class PortableBackend final : public KernelBackend {
     portable::Work work{.result = graph.type(op.results[0]).elements()};
     if (!op.operands.empty() && op.operands[0].valid())
       work.operand = graph.type(op.operands[0]).elements();
+    // Operators of several results choose among boxes: they read all scores.
+    if (op.results.size() > 1)
+      for (const ValueId operand : op.operands)
+        work.operand = std::max(work.operand, graph.type(operand).elements());
     if (op.def->macs != nullptr)
       work.products = op.def->macs(*view);
     else if (const AttributeValue* window = op.attributes.find("kernel_size"))

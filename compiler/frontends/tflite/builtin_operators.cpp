@@ -25,8 +25,6 @@ constexpr BuiltinOperator kRandom[] = {
     BuiltinOperator::STABLEHLO_RNG_BIT_GENERATOR,
 };
 constexpr BuiltinOperator kDataDependentShape[] = {
-    BuiltinOperator::NON_MAX_SUPPRESSION_V4,
-    BuiltinOperator::NON_MAX_SUPPRESSION_V5,
     BuiltinOperator::UNIQUE,
     BuiltinOperator::WHERE,
 };

@@ -212,7 +212,11 @@ Result<void> Importer::convert(const OperatorInfo& op) {
   if (results.size() != op.outputs.size())
     return invalid(
         fmt::format("it makes {} tensors, the file says {}", results.size(), op.outputs.size()));
-  for (size_t i = 0; i < results.size(); ++i) DTR_TRY(define(i, results[i]));
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (def.gives_shapes)
+      file_->tensors[static_cast<size_t>(op.outputs[i])].shape = file_shape(type(results[i]).shape);
+    DTR_TRY(define(i, results[i]));
+  }
   return {};
 }
 
@@ -550,6 +554,18 @@ Result<ValueId> Importer::append(const OpDef& def, std::vector<ValueId> operands
   Result<ValueId> value = rewriter_.append(std::move(spec));
   if (!value) return invalid(std::move(value).error().reason);
   return value;
+}
+
+Result<std::vector<ValueId>> Importer::append_several(const OpDef& def,
+                                                      std::vector<ValueId> operands,
+                                                      Attributes attributes) {
+  const Result<OpId> made = rewriter_.insert(OpId{}, {.def = &def,
+                                                      .operands = std::move(operands),
+                                                      .attributes = std::move(attributes),
+                                                      .origin = origin_,
+                                                      .name = output().name});
+  if (!made) return invalid(made.error().reason);
+  return rewriter_.graph().op(*made).results;
 }
 
 Importer::Builder::Builder(Importer& importer)

@@ -116,6 +116,9 @@ class Importer {
   // those of Rewriter::insert.
   Result<ValueId> append(const OpDef& def, std::vector<ValueId> operands,
                          Attributes attributes = {});
+  // Appends an op of several results. Errors: those of Rewriter::insert.
+  Result<std::vector<ValueId>> append_several(const OpDef& def, std::vector<ValueId> operands,
+                                              Attributes attributes);
   // Builds ops with the origin of the operator that keep the quantization of their operand.
   class Builder final : public GraphBuilder {
    public:
@@ -228,6 +231,7 @@ struct OperatorDef {
   size_t max_inputs;  // kAnyNumber: no limit
   Conversion convert;
   ConversionOfSeveral convert_several = nullptr;  // for several outputs; replaces `convert`
+  bool gives_shapes = false;                      // to its outputs, whatever shapes the file says
 };
 // Rows of operators that compute element by element, of those that slice, repeat and join tensors,
 // and of those that make constants or take elements by index.
@@ -242,6 +246,9 @@ std::span<const OperatorDef> volume_operators();
 std::span<const OperatorDef> spectrum_operators();
 // Those of StableHLO that move elements or combine those of windows.
 std::span<const OperatorDef> stablehlo_operators();
+// Those that choose among boxes, of which one is a custom operator. Errors: those of Importer.
+std::span<const OperatorDef> detection_operators();
+Result<std::vector<ValueId>> detection_postprocess(Importer& importer);
 // Branches, loops and calls of subgraphs.
 std::span<const OperatorDef> control_operators();
 // Those of variables, which Importer::convert_variable converts.

@@ -672,6 +672,8 @@ struct CustomDef {
 };
 constexpr CustomDef kCustom[] = {
     {"CUSTOM(Convolution2DTransposeBias)", {BuiltinOperator::CUSTOM, 2, 3, transpose_conv_bias}},
+    {"CUSTOM(TFLite_Detection_PostProcess)",
+     {BuiltinOperator::CUSTOM, 3, 3, nullptr, detection_postprocess, true}},
 };
 
 }  // namespace
@@ -694,7 +696,7 @@ const OperatorDef* find_operator(BuiltinOperator code) {
   for (const std::span<const OperatorDef> operators :
        {std::span<const OperatorDef>(kOperators), elementwise_operators(), movement_operators(),
         index_operators(), recurrent_operators(), spectrum_operators(), variable_operators(),
-        volume_operators(), control_operators(), stablehlo_operators()})
+        volume_operators(), control_operators(), detection_operators(), stablehlo_operators()})
     for (const OperatorDef& row : operators)
       if (row.code == code) return &row;
   static constexpr OperatorDef kPlain[] = {{{}, 1, 1, plain<1>}, {{}, 2, 2, plain<2>}};

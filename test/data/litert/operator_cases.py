@@ -100,6 +100,8 @@ class Cases(Model):
         model.operatorCodes = []
         for code in self.codes:
             c = schema.OperatorCodeT()
+            if isinstance(code, str):  # a custom operator
+                c.customCode, code = code, B.CUSTOM
             c.builtinCode, c.deprecatedBuiltinCode = code, min(code, 127)
             c.version = 2 if code == B.BROADCAST_TO else 1
             model.operatorCodes.append(c)
