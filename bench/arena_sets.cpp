@@ -86,8 +86,8 @@ void plan() {
     };
     ArenaPlan usual, longer;
     const double usual_ms = milliseconds([&] { usual = plan_arena(set.buffers, set.trails); });
-    const double long_ms = milliseconds(
-        [&] { longer = plan_arena(set.buffers, set.trails, ArenaSearch::kLong); });
+    const double long_ms =
+        milliseconds([&] { longer = plan_arena(set.buffers, set.trails, ArenaSearch::kLong); });
     fmt::print("{} {} {} {} {:.2f} {:.2f}\n", set.name, usual.total, longer.total, usual.max_live,
                usual_ms, long_ms);
   }

@@ -136,7 +136,8 @@ def main():
     best_file = Path(arguments.best)
     rows = best_file.read_text().splitlines() if best_file.exists() else []
     best = {
-        name: {"bytes": int(total), "bound": int(bound)} for name, total, bound in map(str.split, rows)
+        name: {"bytes": int(total), "bound": int(bound)}
+        for name, total, bound in map(str.split, rows)
     }
     text = Path(arguments.sets).read_text()
     text += subprocess.check_output([arguments.bench, "random"], text=True)

@@ -371,8 +371,8 @@ class ArenaPlanner {
     return total;
   }
 
-  // The offset below `aim` where placed neighbours that are worth least, together, would have to go:
-  // fills barred_. The second: none has to.
+  // The offset below `aim` where placed neighbours that are worth least, together, would have to
+  // go: fills barred_. The second: none has to.
   std::pair<int64_t, bool> cheapest_place(uint32_t index, int64_t aim, XorShift& random) {
     const ArenaBuffer& buffer = buffers_[index];
     const int64_t most = (aim - buffer.size) / buffer.alignment * buffer.alignment;
@@ -393,7 +393,8 @@ class ArenaPlanner {
       changes_.emplace_back(barred.first, worth_[barred.by]);
       changes_.emplace_back(barred.last + buffer.alignment, -worth_[barred.by]);
     }
-    work_ += kEvictWork + kEvictNeighbourWork * static_cast<int64_t>(begin_[index + 1] - begin_[index]);
+    work_ +=
+        kEvictWork + kEvictNeighbourWork * static_cast<int64_t>(begin_[index + 1] - begin_[index]);
     std::ranges::sort(changes_, {}, &std::pair<int64_t, int64_t>::first);
     int64_t worth = 0, least = INT64_MAX;
     ranges_.clear();
@@ -401,9 +402,9 @@ class ArenaPlanner {
     for (int64_t from = 0; from <= most;) {
       for (; change < changes_.size() && changes_[change].first <= from; ++change)
         worth += changes_[change].second;
-      const int64_t behind =
-          change < changes_.size() ? std::min(changes_[change].first, most + buffer.alignment)
-                                   : most + buffer.alignment;
+      const int64_t behind = change < changes_.size()
+                                 ? std::min(changes_[change].first, most + buffer.alignment)
+                                 : most + buffer.alignment;
       if (worth < least) ranges_.clear();
       if (worth <= least) ranges_.emplace_back(from, behind - buffer.alignment);
       least = std::min(least, worth);
