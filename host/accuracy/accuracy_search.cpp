@@ -28,7 +28,7 @@ constexpr size_t kMostChains = 4;      // chains of cheap operators whose sensit
 constexpr size_t kMostReturns = 16;    // operators that are tried in int8 again at the end
 // Of the default's cycles: what a program may cost that no given goal asks for.
 // Where the greatest output is a class, decibels are not all that counts.
-constexpr double kMostPrice = 64, kMostPriceOfScores = 16;
+constexpr double kMostPrice = 64, kMostPriceOfScores = 4;
 constexpr double kUsable = 20;  // dB, below which any price is paid
 // dB that the search asks for beyond its own goal, where it judges on few samples.
 constexpr double kMargin = 3;
