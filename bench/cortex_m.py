@@ -316,10 +316,11 @@ def sum_row(bench):
     ]
 
 
-def is_within(says, counted, all_ran):
-    """A stated error is at least the counted one, and not far above it."""
+def is_within(says, counted, all_ran, noise=0):
+    """A stated error is at least the counted one but for noise, and not far above it."""
     return all(
-        is_ <= said and (not all_ran or said <= is_ + SLACK) for said, is_ in zip(says, counted)
+        is_ <= said + noise and (not all_ran or said <= is_ + SLACK)
+        for said, is_ in zip(says, counted)
     )
 
 
@@ -339,7 +340,9 @@ def check_errors(bench, all_ran, update):
     stated = {kernel: list(map(int, percents)) for kernel, *percents in ROW.findall(text)}
     for kernel in sorted({*stated, *counted}):
         says, is_ = (rows.get(kernel, [0, 0, 0, 0]) for rows in (stated, counted))
-        if not is_within(says, is_, all_ran and kernel not in bench.of_graphs):
+        # A small kernel's count differs by a few instructions from run to run.
+        of_graphs = kernel in bench.of_graphs
+        if not is_within(says, is_, all_ran and not of_graphs, SLACK if of_graphs else 0):
             bench.failures.append(
                 f"{kernel}: counts are {is_} % below and above estimates on {CORES[0]} and"
                 f" {CORES[1]}, compiler/targets/cpu_errors.inc says {says}; --update-errors"
