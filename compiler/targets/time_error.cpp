@@ -91,14 +91,21 @@ struct CpuPart {
   Error error;
   std::set<std::string_view> not_compared;  // kernels
 };
+// A target that is any machine has a clock for the sake of its figures, and kernels of others:
+// ExecuTorch's have the names of those that were counted.
+bool is_assumed(const TargetDescription* target) {
+  return target != nullptr && target->cpu.name == "any";
+}
+
 CpuPart cpu_part(const TimedWork& work) {
   CpuPart part;
   for (const TimedWork::CpuPart& kernel : work.cpu) {
     const auto cycles = static_cast<double>(kernel.cycles);
     part.cycles += cycles;
     if (kernel.cycles == 0 || work.cpu_counted) continue;
-    const std::optional<ErrorBounds> bounds =
-        work.target == nullptr ? std::nullopt : cpu_error(*work.target, kernel.kernel);
+    const std::optional<ErrorBounds> bounds = work.target == nullptr || is_assumed(work.target)
+                                                  ? std::nullopt
+                                                  : cpu_error(*work.target, kernel.kernel);
     if (bounds)
       part.error.add(cycles, *bounds);
     else
@@ -120,11 +127,6 @@ bool resembles_counted_programs(const TimedWork& work) {
            return part.cycles == 0 ||
                   std::ranges::find(kProgramKernels, part.kernel) != std::end(kProgramKernels);
          });
-}
-
-// A target that is any machine has a clock for the sake of its figures.
-bool is_assumed(const TargetDescription* target) {
-  return target != nullptr && target->cpu.name == "any";
 }
 
 double milliseconds(uint64_t cycles, uint64_t clock_hz) {
