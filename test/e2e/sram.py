@@ -24,7 +24,7 @@ MOST = {
     "u_net": 174_976,
     "large_tensor": 366_512,
     "dense_net": 74_592,
-    "inverted_residuals": 99_904,
+    "inverted_residuals": 107_392,
     "sequence": 35_928,
     "attention": 253_952,
     "gates": 69_696,
