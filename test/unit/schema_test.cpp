@@ -166,8 +166,11 @@ TEST(Schema, DeclaresWhatOperatorsRead) {
   for (const auto& entry : std::filesystem::directory_iterator(test::source_path("compiler/ops")))
     if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h")
       read.merge(names_read(text_of(entry.path())));
-  // Read through helpers that take the name: check_ints, window axes, bounds of activations.
-  for (const char* name : {"activation", "dims", "end", "kernel_size", "layout", "pad", "start"})
+  // Read through helpers that take the name: check_ints, window axes, bounds of activations,
+  // numbers of detections.
+  for (const char* name :
+       {"activation", "detections_per_class", "dims", "end", "kernel_size", "layout",
+        "max_classes_per_detection", "max_detections", "num_classes", "pad", "start"})
     read.insert(name);
   std::set<std::string> declared;
   for (const OpDef* op : all_ops())

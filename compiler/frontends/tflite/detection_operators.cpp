@@ -55,7 +55,7 @@ Result<std::vector<ValueId>> detection_postprocess(Importer& importer) {
   // Numbers in a FlexBuffer are aligned to its beginning, which in the file has any place.
   const std::span<const uint8_t> bytes = importer.op().custom_options;
   std::vector<uint64_t> aligned(bytes.size() / sizeof(uint64_t) + 1);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(aligned.data(), bytes.data(), bytes.size());
   const auto* const begin = reinterpret_cast<const uint8_t*>(aligned.data());
   if (bytes.empty() || !flexbuffers::VerifyBuffer(begin, bytes.size()) ||
       !flexbuffers::GetRoot(begin, bytes.size()).IsMap())
