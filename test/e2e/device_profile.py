@@ -77,7 +77,9 @@ class Project:
             folder / "digits.pte",
             folder / "project",
         )
-        run(deuteron, "compile", DIGITS / "quantized.pt2", "-o", self.program)
+        # One partition: what is behind the average runs on the CPU.
+        alone = ("--keep-off", "op:aten.linear")
+        run(deuteron, "compile", DIGITS / "quantized.pt2", "-o", self.program, *alone)
         run(
             deuteron,
             "run",
