@@ -55,6 +55,10 @@ constexpr CountedPrograms kPrograms =
 #undef DTR_CPU_ERROR
 };
 
+// A target that is any machine has a clock for the sake of its figures, and kernels of others:
+// ExecuTorch's have the names of those that were counted.
+bool is_assumed(const TargetDescription& target) { return target.cpu.name == "any"; }
+
 const ErrorBounds& of_core(const TargetDescription& target, const ErrorBounds& dsp,
                            const ErrorBounds& mve) {
   return target.cpu.core == cortex_m::Core::kMve ? mve : dsp;
@@ -91,21 +95,14 @@ struct CpuPart {
   Error error;
   std::set<std::string_view> not_compared;  // kernels
 };
-// A target that is any machine has a clock for the sake of its figures, and kernels of others:
-// ExecuTorch's have the names of those that were counted.
-bool is_assumed(const TargetDescription* target) {
-  return target != nullptr && target->cpu.name == "any";
-}
-
 CpuPart cpu_part(const TimedWork& work) {
   CpuPart part;
   for (const TimedWork::CpuPart& kernel : work.cpu) {
     const auto cycles = static_cast<double>(kernel.cycles);
     part.cycles += cycles;
     if (kernel.cycles == 0 || work.cpu_counted) continue;
-    const std::optional<ErrorBounds> bounds = work.target == nullptr || is_assumed(work.target)
-                                                  ? std::nullopt
-                                                  : cpu_error(*work.target, kernel.kernel);
+    const std::optional<ErrorBounds> bounds =
+        work.target == nullptr ? std::nullopt : cpu_error(*work.target, kernel.kernel);
     if (bounds)
       part.error.add(cycles, *bounds);
     else
@@ -208,7 +205,7 @@ std::string to_json(const std::optional<ErrorBounds>& bounds) {
 
 std::optional<ErrorBounds> cpu_error(const TargetDescription& target, std::string_view kernel) {
   const auto* row = std::ranges::find(kCpuErrors, kernel, &CpuError::kernel);
-  if (row == std::end(kCpuErrors)) return std::nullopt;
+  if (row == std::end(kCpuErrors) || is_assumed(target)) return std::nullopt;
   const ErrorBounds& bounds = of_core(target, row->dsp, row->mve);
   return bounds == ErrorBounds{} ? std::nullopt : std::optional(bounds);
 }
@@ -281,9 +278,9 @@ std::string inference_text(const TimedWork& work, uint64_t clock_hz) {
     text = fmt::format("{} cycles with the NPU + {} with the CPU = {}",
                        with_thousands(work.npu_cycles), with_thousands(cpu), with_thousands(total));
   if (clock_hz > 0)
-    text += fmt::format(" = {}, at {} MHz{}",
-                        time_text(milliseconds(total, clock_hz), time_error(work)),
-                        clock_hz / 1'000'000, is_assumed(work.target) ? " assumed" : "");
+    text += fmt::format(
+        " = {}, at {} MHz{}", time_text(milliseconds(total, clock_hz), time_error(work)),
+        clock_hz / 1'000'000, work.target != nullptr && is_assumed(*work.target) ? " assumed" : "");
   return work.cpu_known ? text : text + "; cycles of the CPU not known (no debug map)";
 }
 
