@@ -30,6 +30,7 @@ from pathlib import Path
 
 import device_project
 import float_kernels
+from npy import npy
 from tables import ratio, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,13 +89,9 @@ def noise(graph, path):
     for extent in shape:
         count *= extent
     generator = random.Random(1)
-    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    head += b" " * (-(len(head) + 11) % 64) + b"\n"
     values = struct.pack(f"<{count}f", *(generator.gauss(0, 1) for _ in range(count)))
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(
-            f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + values
-        )
+        archive.writestr(f"{name}.npy", npy("<f4", shape, values))
     return path
 
 

@@ -20,6 +20,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from npy import npy
+
 ROOT = Path(__file__).resolve().parents[1]
 COSTS = ROOT / "compiler/backends/portable/costs.inc"
 CODES = "i8", " quant<0.01:3>"  # type of quantized values
@@ -62,27 +64,18 @@ class Graph:
         with zipfile.ZipFile(data, "w") as archive:
             for name, shape, dtype, least, most in self.inputs:
                 code, letter = LETTERS[dtype[0] if isinstance(dtype, tuple) else dtype]
-                head = f"{{'descr': '{code}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
-                head = head.encode() + b" " * (-(len(head) + 11) % 64) + b"\n"
                 values = [generator.uniform(least, most) for _ in range(count(shape))]
                 if dtype != "f32":
                     values = [int(value) for value in values]
-                archive.writestr(
-                    f"{name}.npy",
-                    b"\x93NUMPY\x01\x00"
-                    + struct.pack("<H", len(head))
-                    + head
-                    + struct.pack(f"<{len(values)}{letter}", *values),
-                )
+                packed = struct.pack(f"<{len(values)}{letter}", *values)
+                archive.writestr(f"{name}.npy", npy(code, shape, packed))
         return path, data
 
     def options(self, data):
-        """Of `compile`: everything in float."""
-        if self.target != "cortex-m33":
-            return []
+        """Of `compile`: everything in float; conversions have nothing to keep or to calibrate."""
         names = sorted({op for op, *_ in self.operators if "." in op})
         kept = [word for name in names for word in ("--keep-float", f"op:{name}")]
-        return ["--calibrate", data, *kept]
+        return ["--calibrate", data, *kept] if kept else []
 
 
 def count(shape):

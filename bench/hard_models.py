@@ -250,8 +250,9 @@ def compiled(deuteron, name, model, *options):
         run(deuteron, "run", program, "--input", test, "--output", outputs)
         made = np.load(outputs)
         figures = judged(data, made[made.files[0]])
-        figures["cycles"] = json.loads(Path(report).read_text())["total_cycles"]
-        found = json.loads(Path(report).read_text()).get("accuracy", {}).get("steps", [])
+        reported = json.loads(Path(report).read_text())
+        figures["cycles"] = reported["total_cycles"]
+        found = reported.get("accuracy", {}).get("steps", [])
         if found:
             figures["steps"] = [step["name"] for step in found if step["verdict"] == "kept"]
     return {**figures, "s": round(taken, 1)}

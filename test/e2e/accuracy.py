@@ -7,28 +7,16 @@ quantization, for which nothing is calibrated. Standard library only.
 
     accuracy.py DEUTERON [NAME …]
 """
-import json
-import re
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import expect, failures, finish, judged
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
-import hard_models_page  # noqa: E402
+import hard_models_page
 
 DATA = Path(__file__).resolve().parents[1] / "data/accuracy"
-failures = []
-
-
-def run(*command):
-    done = subprocess.run([str(word) for word in command], text=True, capture_output=True)
-    if done.returncode != 0:
-        failures.append(f"{' '.join(map(str, command))}: {done.stderr}")
-    return done.stdout
 
 
 def test_samples(name, folder):
@@ -39,28 +27,6 @@ def test_samples(name, folder):
             if array != "input.npy":
                 taken.writestr(array.replace("test.npy", "input.npy"), given.read(array))
     return path
-
-
-def evaluate(deuteron, name, folder, model, *options):
-    program = Path(folder) / f"{name}.pte"
-    report = Path(folder) / f"{name}.json"
-    run(
-        deuteron, "compile", model, "--report-json", report, "-o", program, "--min-sqnr", -99,
-        *options,
-    )  # fmt: skip
-    text = run(deuteron, "eval", program, "--data", test_samples(name, folder))
-    decibels = re.search(r"SQNR against the float model +([\d.-]+)", text)
-    accuracy = re.search(r"accuracy of the (?:int8 )?program +([\d.]+)", text)
-    return {
-        "db": float(decibels[1]) if decibels else -99,
-        "accuracy": float(accuracy[1]) if accuracy else None,
-        "cycles": json.loads(report.read_text())["total_cycles"],
-    }
-
-
-def expect(holds, text):
-    if not holds:
-        failures.append(text)
 
 
 def check(deuteron, name, recorded, folder):
@@ -74,7 +40,7 @@ def check(deuteron, name, recorded, folder):
         if way not in recorded:
             print(f"NOT RUN: {name}, {way} (bench/hard_models.json has no figures of it)")
             continue
-        found[way] = evaluate(deuteron, name, folder, model, *options)
+        found[way] = judged(deuteron, folder, model, test_samples(name, folder), *options)
     for way, figures in found.items():
         wanted = recorded[way]
         text = f"{name}, {way}: {figures}, recorded {wanted}"

@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import finish, npy
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/digits_cnn"
@@ -21,15 +21,8 @@ failures = []
 ran = 0
 
 
-def npy(shape, values, descr="<f4", kind="f"):
-    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
-    head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    return (
-        b"\x93NUMPY\x01\x00"
-        + struct.pack("<H", len(head))
-        + head
-        + struct.pack(f"<{len(values)}{kind}", *values)
-    )
+def packed(shape, values, descr="<f4", kind="f"):
+    return npy(descr, shape, struct.pack(f"<{len(values)}{kind}", *values))
 
 
 def npz(path, **arrays):
@@ -237,38 +230,38 @@ def calibration(deuteron, work):
     )
     compile_with("missing file", {"file-not-found"}, work / "none.npz")
     compile_with(
-        "other shape", {"data-shape"}, npz(work / "a.npz", input=npy((2, 1, 7, 16), [0.5] * 224))
+        "other shape", {"data-shape"}, npz(work / "a.npz", input=packed((2, 1, 7, 16), [0.5] * 224))
     )
     compile_with(
         "other dtype",
         {"data-dtype"},
-        npz(work / "b.npz", input=npy((1, 1, 16, 16), [1] * 256, "<i4", "i")),
+        npz(work / "b.npz", input=packed((1, 1, 16, 16), [1] * 256, "<i4", "i")),
     )
     compile_with(
         "other name",
         {"data-missing-array"},
-        npz(work / "c.npz", image=npy((1, 1, 16, 16), [0.5] * 256), other=npy((1,), [1.0])),
+        npz(work / "c.npz", image=packed((1, 1, 16, 16), [0.5] * 256), other=packed((1,), [1.0])),
     )
     compile_with(
         "NaN",
         {"data-not-finite"},
-        npz(work / "d.npz", input=npy((1, 1, 16, 16), [0.5] * 255 + [float("nan")])),
+        npz(work / "d.npz", input=packed((1, 1, 16, 16), [0.5] * 255 + [float("nan")])),
     )
-    compile_with("no sample", {"data-empty"}, npz(work / "e.npz", input=npy((0, 1, 16, 16), [])))
+    compile_with("no sample", {"data-empty"}, npz(work / "e.npz", input=packed((0, 1, 16, 16), [])))
     compile_with(
         "array too short",
         {"npy-invalid", "zip-invalid"},
-        npz(work / "f.npz", input=npy((9, 1, 16, 16), [0.5] * 64)),
+        npz(work / "f.npz", input=packed((9, 1, 16, 16), [0.5] * 64)),
     )
     compile_with(
         "absurd size",
         {"npy-invalid", "zip-too-large"},
-        npz(work / "g.npz", input=npy((1 << 40, 1 << 20, 8, 8), [0.5])),
+        npz(work / "g.npz", input=packed((1 << 40, 1 << 20, 8, 8), [0.5])),
     )
     compile_with(
         "complex",
         {"npy-unsupported"},
-        npz(work / "h.npz", input=npy((1, 1, 16, 16), [0.5] * 512, "<c8")),
+        npz(work / "h.npz", input=packed((1, 1, 16, 16), [0.5] * 512, "<c8")),
     )
     (work / "text.npz").write_text("not an archive")
     compile_with("text", {"zip-invalid", "npy-invalid", "model-unknown"}, work / "text.npz")
@@ -367,7 +360,7 @@ def programs(deuteron, work, good):
         "run",
         program,
         "--input",
-        npz(work / "s.npz", input=npy((1, 1, 9, 16), [0.5] * 144)),
+        npz(work / "s.npz", input=packed((1, 1, 9, 16), [0.5] * 144)),
     )
     expect(
         deuteron,

@@ -1,8 +1,14 @@
 """What the end-to-end tests share: failures are collected, and end the script together."""
+import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+from npy import npy  # noqa: E402, F401
 
 failures = []
 
@@ -18,6 +24,29 @@ def run(*command, code=0, cwd=None):
             f" {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
         )
     return done.stdout + done.stderr
+
+
+def expect(holds, text):
+    if not holds:
+        failures.append(text)
+
+
+def judged(deuteron, folder, model, data, *options):
+    """Decibels, accuracy (None without labels) and cycles of the program that `compile` makes of a
+    model, on the samples of `data`."""
+    program, report = Path(folder) / "program.pte", Path(folder) / "report.json"
+    run(
+        deuteron, "compile", model, "--report-json", report, "-o", program, "--min-sqnr", -99,
+        *options,
+    )  # fmt: skip
+    text = run(deuteron, "eval", program, "--data", data)
+    decibels = re.search(r"SQNR against the float model +([\d.-]+)", text)
+    accuracy = re.search(r"accuracy of the (?:int8 )?program +([\d.]+)", text)
+    return {
+        "db": float(decibels[1]) if decibels else -99,
+        "accuracy": float(accuracy[1]) if accuracy else None,
+        "cycles": json.loads(report.read_text())["total_cycles"],
+    }
 
 
 def sampled(cases):

@@ -10,14 +10,13 @@ some results are cut off by their range, some have multipliers above 1, and weig
 −128.
 """
 import random
-import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import finish, npy
 
 OPERATORS = 64
 TARGETS = (("cortex-m33", "qemu-an505"), ("cortex-m55", "qemu-an547"))
@@ -296,15 +295,11 @@ KINDS = (
 def write_inputs(path, graph):
     with zipfile.ZipFile(path, "w") as archive:
         for name, shape, _ in graph.inputs:
-            head = f"{{'descr': '|i1', 'fortran_order': False, 'shape': {(1, *shape)}, }}".encode()
-            head += b" " * (-(len(head) + 11) % 64) + b"\n"
             count = 1
             for extent in shape:
                 count *= extent
             values = bytes(graph.random.randrange(256) for _ in range(count))
-            archive.writestr(
-                f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + values
-            )
+            archive.writestr(f"{name}.npy", npy("|i1", (1, *shape), values))
 
 
 def run(*command):

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from checks import finish, sampled  # noqa: E402
+from checks import finish, npy, sampled  # noqa: E402
 from edge_cases import TARGETS, arrays, message_of, run  # noqa: E402
 
 NPU = TARGETS[:2]
@@ -220,16 +220,9 @@ class Cases:
 
 def save(path, name, shape, values):
     """An .npz of one float32 array."""
-    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(
-            f"{name}.npy",
-            b"\x93NUMPY\x01\x00"
-            + struct.pack("<H", len(head))
-            + head
-            + struct.pack(f"<{len(values)}f", *values),
-        )
+        data = struct.pack(f"<{len(values)}f", *values)
+        archive.writestr(f"{name}.npy", npy("<f4", shape, data))
 
 
 def main():

@@ -6,14 +6,13 @@ they run, or the message is out-of-memory. Standard library only.
     memory.py DEUTERON DEUTERON_OPT
 """
 import resource
-import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import finish, npy
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/digits_cnn/float.pt2"
@@ -22,17 +21,10 @@ DEEP = 200_000
 failures = []
 
 
-def npy(shape):
-    """The header of zeros in float32; their bytes come behind it."""
-    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
-    head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head
-
-
 def write_zeros(archive, name, samples):
     """An array of samples of the model's input, 1 kB each before it is deflated."""
     with archive.open(f"{name}.npy", "w") as member:
-        member.write(npy((samples, 1, 16, 16)))
+        member.write(npy("<f4", (samples, 1, 16, 16)))
         for _ in range(samples // 1024):
             member.write(bytes(1 << 20))
         member.write(bytes(samples % 1024 << 10))
@@ -223,7 +215,7 @@ with tempfile.TemporaryDirectory() as folder:
     model, data = folder / "m.ir", folder / "m.npz"
     model.write_text(CONVOLUTION)
     with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("x.npy", npy((1, 512, 3, 3)) + bytes(4 * 512 * 9))
+        archive.writestr("x.npy", npy("<f4", (1, 512, 3, 3)) + bytes(4 * 512 * 9))
     sweep("a float model", 64, DEUTERON, "compare", model, model, "--data", data)
     sweep("deuteron-opt", 16, DEUTERON_OPT, "--no-print", "--prove", "--pipeline", "float", model)
 

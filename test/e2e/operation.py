@@ -15,7 +15,7 @@ import time
 import zipfile
 from pathlib import Path
 
-from checks import finish
+from checks import finish, npy
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/digits_cnn"
@@ -40,12 +40,6 @@ def run(deuteron, what, words, code, *texts, **options):
         if expected not in text:
             failures.append(f"{what}: no `{expected}` in\n{text[-800:]}")
     return text
-
-
-def npy(descr, shape, data):
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
 
 
 def check_options(deuteron, folder, program, trace):
@@ -281,9 +275,9 @@ def check_zip64(deuteron, folder):
     try:
         zipfile.ZIP64_LIMIT = 16
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("first.npy", npy("<f4", "(3,)", struct.pack("<3f", 1, 2, 3)))
+            archive.writestr("first.npy", npy("<f4", (3,), struct.pack("<3f", 1, 2, 3)))
             with archive.open("second.npy", "w", force_zip64=True) as member:
-                member.write(npy("<i8", "(2,)", struct.pack("<2q", -1, 1 << 40)))
+                member.write(npy("<i8", (2,), struct.pack("<2q", -1, 1 << 40)))
     finally:
         zipfile.ZIP64_LIMIT = limit
     run(deuteron, "zip64", ["inspect", path], 0, "first ", "1 … 3", "second ")
@@ -297,15 +291,13 @@ def check_labels(deuteron, folder, program):
         path = folder / f"{name}.npz"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("input.npy", images)
-            archive.writestr(
-                "label.npy", npy("<i8", f"({count},)", struct.pack(f"<{count}q", *labels))
-            )
+            archive.writestr("label.npy", npy("<i8", (count,), struct.pack(f"<{count}q", *labels)))
             if outputs is not None:
                 archive.writestr(
                     "float_output.npy",
                     npy(
                         "<f4",
-                        f"({count}, {CLASSES})",
+                        (count, CLASSES),
                         struct.pack(f"<{count * CLASSES}f", *outputs),
                     ),
                 )

@@ -8,14 +8,13 @@ Standard library only.
 """
 import json
 import re
-import struct
 import sys
 import tempfile
 import zipfile
 import zlib
 from pathlib import Path
 
-from checks import data_of, failures, finish, run
+from checks import data_of, failures, finish, npy, run
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS, TINY = ROOT / "models/digits_cnn", ROOT / "models/mlperf_tiny"
@@ -35,17 +34,8 @@ def write_samples(path, data, shape):
     channels, height, width = shape
     size = channels * height * width
     images = [data[i * size : (i + 1) * size] for i in range(SAMPLES)]
-    header = (
-        f"{{'descr': '|i1', 'fortran_order': False, 'shape': ({SAMPLES}, 1, {channels}, {height},"
-        f" {width}), }}"
-    )
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    path.write_bytes(
-        b"\x93NUMPY\x01\x00"
-        + struct.pack("<H", len(header))
-        + header.encode()
-        + b"".join(image[c::channels] for image in images for c in range(channels))
-    )
+    pixels = b"".join(image[c::channels] for image in images for c in range(channels))
+    path.write_bytes(npy("|i1", (SAMPLES, 1, *shape), pixels))
 
 
 def compiled(deuteron, folder, model, target):

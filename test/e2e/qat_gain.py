@@ -7,13 +7,12 @@ library only.
 
     qat_gain.py DEUTERON
 """
-import json
 import re
 import sys
 import tempfile
 from pathlib import Path
 
-from checks import failures, finish, run
+from checks import expect, failures, finish, judged
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/quantization.md"
@@ -23,36 +22,21 @@ POINTS = 0.5  # that default and auto lose at least
 ROW = re.compile(r"^\| (float|default|auto|trained) \| ([\d.]+) \|(?: ([\d,]+))? \|", re.MULTILINE)
 
 
-def expect(holds, text):
-    if not holds:
-        failures.append(text)
-
-
-def measure(deuteron, folder, model, *options):
-    program, report = folder / "narrow.pte", folder / "narrow.json"
-    run(
-        deuteron, "compile", ROOT / f"test/data/qat/{model}.pt2", "-o", program, "--report-json",
-        report, "--min-sqnr", -99, *options,
-    )  # fmt: skip
-    text = run(deuteron, "eval", program, "--data", MODEL / "test.npz")
-    accuracy = re.search(r"accuracy of the (?:int8 )?program +([\d.]+)", text)
-    return float(accuracy[1]), json.loads(report.read_text())["total_cycles"]
-
-
 def main():
     deuteron = Path(sys.argv[1]).resolve()
     rows = {name: (float(right), cycles) for name, right, cycles in ROW.findall(PAGE.read_text())}
     real = rows["float"][0]
     data = ("--calibrate", MODEL / "calibration.npz")
     found = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as folder:
         for way, model, options in (
             ("default", "narrow", data),
             ("auto", "narrow", (*data, "--accuracy", "auto", "--seconds", 600)),
             ("trained", "narrow_trained", ()),
         ):
-            right, cycles = measure(deuteron, folder, model, *options)
+            export = ROOT / f"test/data/qat/{model}.pt2"
+            figures = judged(deuteron, folder, export, MODEL / "test.npz", *options)
+            right, cycles = figures["accuracy"], figures["cycles"]
             print(f"{way}: {right:.4f}, {cycles:,} cycles")
             page, page_cycles = rows[way]
             slack = 0 if way == "trained" else 3 / IMAGES
