@@ -246,6 +246,12 @@ void judge_operators(const std::filesystem::path& folder) {
   }
 }
 
+// Bytes that CONCATENATION rescales, of make_operators.py: every code is equal.
+TEST(Litert, RescaledBytesAreEqual) {
+  const Compared compared = judge(test::source_path("test/data/litert/concatenated.tflite"));
+  EXPECT_GE(compared.tensors, 10);
+}
+
 TEST(Litert, EveryOperatorAgrees) { judge_operators(test::source_path("test/data/litert")); }
 
 // A whole detector, of make_detections.py: codes are equal, boxes but for exp.

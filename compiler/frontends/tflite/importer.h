@@ -112,6 +112,11 @@ class Importer {
   // kTfliteInvalid.
   Result<void> check_shape(const Shape& shape) const;
 
+  // Codes of a UINT8 tensor as those of another, whose scale or zero point differ. As LiteRT's
+  // reference of CONCATENATION, round(byte * f + (-zero_point) * f) + zero_point of `to` with
+  // f = scale * (1 / scale of `to`), in float. Errors: those of Rewriter::insert.
+  Result<ValueId> rescaled_bytes(ValueId codes, const TensorInfo& from, const TensorInfo& to);
+
   // Appends an op, whose result has the quantization of the output tensor if it has one. Errors:
   // those of Rewriter::insert.
   Result<ValueId> append(const OpDef& def, std::vector<ValueId> operands,

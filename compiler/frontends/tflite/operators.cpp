@@ -578,7 +578,14 @@ Result<ValueId> concatenation(Importer& importer) {
   std::vector<ValueId> operands;
   for (size_t i = 0; i < importer.op().inputs.size(); ++i) {
     if (!importer.has(i)) return importer.invalid(fmt::format("input {} is absent", i));
-    DTR_ASSIGN(const ValueId operand, importer.value(i));
+    DTR_ASSIGN(ValueId operand, importer.value(i));
+    const TensorInfo& from = importer.tensor(i);
+    const TensorInfo& to = importer.output();
+    const bool bytes =
+        from.was_uint8 && to.was_uint8 && from.scales.size() == 1 && to.scales.size() == 1;
+    if (bytes && (from.scales != to.scales || from.zero_points != to.zero_points)) {
+      DTR_ASSIGN(operand, importer.rescaled_bytes(operand, from, to));
+    }
     operands.push_back(operand);
   }
   DTR_ASSIGN(const ValueId y, importer.append(ops::kCat, std::move(operands), {{"dim", dim}}));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes operators_*.tflite beside this file: operators over drawn shapes, and what LiteRT's reference
+"""Makes operators_*.tflite and concatenated.tflite beside this file: operators over drawn shapes, and what LiteRT's reference
 kernels compute for them, in the form of make_vectors.py.
 
     make_operators.py [--part 0.1] [--seed N] [--folder FOLDER] [--only NAME] [--refused]
@@ -28,6 +28,7 @@ from operator_cases import (
     U,
     Cases,
     broadcast,
+    concatenated,
     options,
     quantized,
 )
@@ -637,6 +638,7 @@ GROUPS = {
     "operators_int8": lambda: quantized(Q),
     "operators_uint8": lambda: quantized(U),
     "operators_stablehlo": stablehlo,
+    "concatenated": concatenated,
 }
 
 

@@ -317,3 +317,29 @@ def quantized(dtype):
         options("Pad"),
         U,
     )
+
+
+def concatenated():
+    """Bytes of other scales than the result, of other zero points alone, and constants: only
+    CONCATENATION of UINT8 may have them."""
+    for a, b in (
+        ((0.05, 131), (0.02, 108)),
+        ((0.02, 108), (0.05, 131)),
+        ((0.05, 131), (0.05, 200)),
+        ((0.004, 0), (3.0, 255)),
+    ):
+        for shape, axis in (((1, 2, 3, 4), 3), ((1, 2, 3, 4), 1), ((2, 3, 5), -1), ((40,), 0)):
+            wide = list(shape)
+            wide[axis] *= 3
+            yield "CONCATENATION", lambda m, a=a, b=b, shape=shape, axis=axis, wide=wide: m.op(
+                B.CONCATENATION,
+                [
+                    m.x(shape, U, q=a),
+                    m.constant(m.draw(shape, U)[0], (0.031, 77), U),
+                    m.x(shape, U, q=b),
+                ],
+                wide,
+                b,
+                options("Concatenation", axis=axis),
+                U,
+            )
