@@ -25,7 +25,13 @@ from npy import npy
 ROOT = Path(__file__).resolve().parents[1]
 COSTS = ROOT / "compiler/backends/portable/costs.inc"
 CODES = "i8", " quant<0.01:3>"  # type of quantized values
-LETTERS = {"f32": ("<f4", "f"), "i64": ("<i8", "q"), "i8": ("|i1", "b"), "bool": ("|b1", "?")}
+LETTERS = {
+    "f32": ("<f4", "f"),
+    "i64": ("<i8", "q"),
+    "i8": ("|i1", "b"),
+    "u8": ("|u1", "B"),
+    "bool": ("|b1", "?"),
+}
 
 
 class Graph:
@@ -172,6 +178,9 @@ def moves(channels, size):
     last = ("f32", " channels_last")
     graph.add("dim_order_ops._to_dim_order_copy", [x], shape, 'layout = "channels_last"', last)
     graph.add("convert", [x], shape, 'dtype = "i64"', "i64")
+    codes = f"codes = [{', '.join(str(255 - code) for code in range(256))}]"
+    pixels = graph.input(shape, "u8", 0, 256)
+    graph.add("lookup", [pixels], shape, f'{codes}, dtype = "u8"', "u8")
     rows, index = graph.input([1, size, size]), graph.input([1], "i64", 0, channels)
     table = graph.input([channels, size, size])
     graph.add("aten.index_put", [table, index, rows], [channels, size, size], "accumulate = false")

@@ -40,6 +40,7 @@ constexpr const PassDef* kQuantizedPasses[] = {
     &passes::kConvolveBatchNorm,          // Before folding makes the convolution int8.
     &passes::kQuantizeBetween,            // Before folding, which needs both sides int8.
     &passes::kFoldQuantization,           // Passes below see quantized ops, no conversions between.
+    &passes::kFoldLookups,                // What is float then, of one int8 value, is a table.
     &passes::kRemoveDeadCode,             // Folding leaves dequantizes without readers.
     &passes::kRemoveIdentities,           // From here on as in the float pipeline.
     &passes::kSimplifySlices,

@@ -362,6 +362,12 @@ Arguments softmax(const RecipeDraws& draw, bool masked) {
   return made;
 }
 
+Arguments lookup(const RecipeDraws& draw) {
+  constexpr ScalarType kBytes[] = {kChar, kByte, kBool};
+  const TensorSpec in = draw.tensor(kBytes[draw.draws.below(3)], draw.shape(0, 4));
+  return {in, draw.tensor(kChar, {256}), draw.out(draw.draws.chance(50) ? kChar : kByte, in.sizes)};
+}
+
 void add_reductions(Recipes& recipes) {
   recipes["aten::mean.out"] = recipes["aten::sum.IntList_out"] = reduction(false, true);
   recipes["aten::amax.out"] = recipes["aten::amin.out"] = reduction(true, false);
@@ -369,6 +375,7 @@ void add_reductions(Recipes& recipes) {
   recipes["aten::_softmax.out"] = recipes["aten::_log_softmax.out"] = [](const RecipeDraws& draw) {
     return softmax(draw, false);
   };
+  recipes["deuteron::lookup.out"] = lookup;
   recipes["deuteron::masked_softmax.out"] = [](const RecipeDraws& draw) {
     return softmax(draw, true);
   };

@@ -281,6 +281,14 @@ bool draw_convert(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+bool draw_lookup(RandomGraph& graph, Draft& draft) {
+  Ints codes(256);
+  for (int64_t& code : codes) code = graph.dice().below(256) - 128;
+  draft.attributes.set("codes", codes);
+  draft.attributes.set("dtype", std::string("i8"));
+  return graph.type(draft.operands[0]).dtype == DType::kInt8;
+}
+
 bool draw_rounded_division(RandomGraph& graph, Draft& draft) {
   const Shape shape = graph.type(draft.operands[0]).shape;
   draft.operands.push_back(graph.value_of_shape(shape, draft.operands[0]));
@@ -395,6 +403,7 @@ constexpr OperandRow kRows[] = {
     {"aten.where.self", draw_where},
     {"convert", draw_convert, "dtype"},
     {"dequantize", draw_elsewhere},
+    {"lookup", draw_lookup, "codes dtype"},
     {"quantize", draw_elsewhere},
     {"tflite.detection_postprocess", draw_detection_postprocess,
      "max_detections max_classes_per_detection detections_per_class nms_score_threshold "

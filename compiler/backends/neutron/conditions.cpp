@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/ops/ops.h"
 #include "device/npu/microcode.h"
 
 namespace dtr::neutron {
@@ -15,6 +16,10 @@ using Outside = std::optional<std::string>;
 bool is_npu_type(const Type& type) {
   return type.dtype == DType::kInt8 && type.quantized() && !type.quantization->per_channel();
 }
+// What a table is read by or gives needs no scale: any byte.
+bool is_npu_type(const OpView& view, const Type& type) {
+  return view.def == &ops::kLookup ? byte_size(type.dtype) == 1 : is_npu_type(type);
+}
 
 std::string describe(const Type& type) {
   if (!type.quantized()) return std::string(name(type.dtype));
@@ -24,10 +29,10 @@ std::string describe(const Type& type) {
 
 Outside other_element_type(const OpView& view, size_t first, size_t end) {
   for (size_t i = first; i < end; ++i)
-    if (view.has(i) && !is_npu_type(view.operand(i)))
+    if (view.has(i) && !is_npu_type(view, view.operand(i)))
       return fmt::format("operand {} is {}", i, describe(view.operand(i)));
   for (const Type* result : view.results)
-    if (!is_npu_type(*result)) return fmt::format("the result is {}", describe(*result));
+    if (!is_npu_type(view, *result)) return fmt::format("the result is {}", describe(*result));
   return std::nullopt;
 }
 

@@ -26,6 +26,17 @@ class Composer final : public GraphBuilder {
   ValueId number(float value) {
     return add_constant(DType::kFloat32, {}, {{double{value}}}, "number");
   }
+  ValueId integer(int64_t value) {
+    return add_constant(DType::kInt64, {}, {{static_cast<double>(value)}}, "number");
+  }
+  // A vector of codes that mean what those of `like` do.
+  ValueId table(Type like, const Ints& codes) {
+    std::vector<std::byte> bytes;
+    for (const int64_t code : codes) bytes.push_back(static_cast<std::byte>(code));
+    like.shape = {static_cast<int64_t>(codes.size())};
+    like.layout = Layout::kContiguous;
+    return rewriter_.add_constant(like, module_.constants.add(like.dtype, bytes), "codes");
+  }
   // A view, even if the shape is that already.
   Result<ValueId> shaped(ValueId value, const Shape& shape) {
     return emit("aten.view", {value}, {{"size", shape}});
@@ -277,6 +288,29 @@ bool is_rounded(const Graph& graph, ValueId value) {
          });
 }
 
+// An element of the table, whose index is the code less the least one.
+Result<ValueId> lookup(Composer& c) {
+  const Type x = c.type(c.operand(0)), y = c.type(c.op().results[0]);
+  ValueId index = c.operand(0);
+  if (x.quantized()) {
+    const Quantization& q = *x.quantization;
+    DTR_ASSIGN(const ValueId real, c.emit("dequantize", {index}));
+    DTR_ASSIGN(const ValueId code, c.emit("aten.mul.Tensor", {real, c.number(1.0F / q.scale())}));
+    // Half a step more, because the conversion cuts fractions off.
+    DTR_ASSIGN(index, c.emit("aten.add.Tensor",
+                             {code, c.number(static_cast<float>(q.zero_point()) + 128.5F)}));
+  }
+  DTR_ASSIGN(index, c.emit("convert", {index}, {{"dtype", std::string("i64")}}));
+  if (!x.quantized() && x.dtype == DType::kInt8) {
+    DTR_ASSIGN(index, c.emit("aten.add.Tensor", {index, c.integer(128)}));
+  }
+  DTR_ASSIGN(index, c.shaped(index, {x.elements()}));
+  const ValueId table = c.table(y, c.op().attributes.get<Ints>("codes"));
+  DTR_ASSIGN(const ValueId taken,
+             c.emit("aten.index_select", {table, index}, {{"dim", int64_t{0}}}, y.quantization));
+  return c.emit("aten.view", {taken}, {{"size", x.shape}}, y.quantization);
+}
+
 struct CompositionRow {
   const OpDef* op;
   Composition compose;
@@ -286,6 +320,7 @@ constexpr CompositionRow kCompositions[] = {
     {&ops::kHardsigmoid, hardsigmoid},
     {&ops::kHardswish, hardswish},
     {&ops::kLogSigmoid, log_sigmoid},
+    {&ops::kLookup, lookup},
     {&ops::kMish, mish},
     {&ops::kPrelu, prelu},
     {&ops::kRmsNorm, rms_norm},

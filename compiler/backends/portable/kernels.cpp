@@ -203,6 +203,16 @@ KernelCall to_dim_order_copy(Module&, const Graph& graph, const Op& op) {
           .arguments = {op.operands[0], false, order}};
 }
 
+KernelCall lookup(Module& module, const Graph& graph, const Op& op) {
+  std::vector<int8_t> codes;  // or those of uint8, whose bytes these are too
+  for (const int64_t code : ints(op, "codes")) codes.push_back(static_cast<int8_t>(code));
+  return {
+      .name = op.def->kernel,
+      .arguments = {kernel_argument(graph, op.operands[0]),
+                    ConstantArgument{{.dtype = DType::kInt8, .shape = {256}},
+                                     module.constants.add_values<int8_t>(DType::kInt8, codes)}}};
+}
+
 KernelCall convert(Module& module, const Graph& graph, const Op& op) {
   KernelCall call = to_dim_order_copy(module, graph, op);
   call.arguments[0] = kernel_argument(graph, op.operands[0]);
@@ -290,6 +300,7 @@ constexpr SpecialRow kSpecialRows[] = {
     {&ops::kIndexSelect, index_select},
     {&ops::kLayerNorm, layer_norm},
     {&ops::kLogSoftmax, softmax},
+    {&ops::kLookup, lookup},
     {&ops::kMatmul, matmul},
     {&ops::kMaxPool2d, max_pool2d},
     {&ops::kNonMaxSuppression, non_max_suppression},
@@ -303,9 +314,9 @@ constexpr SpecialRow kSpecialRows[] = {
 
 // Kernels that run on quantized integers as well although they do more than move them: they
 // convert, compare codes or select one.
-constexpr const OpDef* kOnCodes[] = {&ops::kAmax,    &ops::kAmin,       &ops::kArgmax,
-                                     &ops::kArgmin,  &ops::kDequantize, &ops::kIndexSelect,
-                                     &ops::kQuantize};
+constexpr const OpDef* kOnCodes[] = {&ops::kAmax,   &ops::kAmin,       &ops::kArgmax,
+                                     &ops::kArgmin, &ops::kDequantize, &ops::kIndexSelect,
+                                     &ops::kLookup, &ops::kQuantize};
 
 constexpr std::string_view kKernelNames[] = {
 #define DTR_KERNEL(function, name, file) name,

@@ -118,4 +118,9 @@ case(
     tolerance=ROUND,
 )
 
+table = torch.randint(-128, 128, (256,), dtype=torch.int8)
+pixels = torch.randint(0, 256, (2, 3, 5, 7), dtype=torch.uint8)
+for name, of, least in (("int8", codes, -128), ("uint8", pixels, 0), ("bool", pixels > 99, 0)):
+    case(f"lookup_{name}", "deuteron::lookup.out", [of, table], table[of.long() - least])
+
 recorder.write("moving")

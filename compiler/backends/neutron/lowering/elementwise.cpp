@@ -1,6 +1,7 @@
 // Every elementwise function of one int8 tensor is a table of 256 entries: relu, exp, requantize,
 // but also x + 3, x · x and 1 / x, and operators that are added. The table is the op's own integer
-// evaluation of all 256 values, so it is bit-exact by construction.
+// evaluation of all 256 values, so it is bit-exact by construction. A `lookup` also takes and gives
+// bytes that are no codes of int8: its table has the bits.
 #include "compiler/backends/neutron/lowering/rules.h"
 #include "compiler/ops/ops.h"
 
@@ -85,7 +86,7 @@ Table table_of(const Module& module, const Graph& graph, OpId id) {
         operand == x
             ? reinterpret_cast<std::byte*>(codes.data())
             : const_cast<std::byte*>(module.constants.bytes(graph.value(operand).constant).data());
-    tensors.push_back({DType::kInt8, type.shape, data});
+    tensors.push_back({type.dtype, type.shape, data});
   }
   std::vector<const Type*> operand_types;
   for (const Type& type : types) operand_types.push_back(&type);
@@ -93,7 +94,8 @@ Table table_of(const Module& module, const Graph& graph, OpId id) {
   result_type.shape = {256};
   const Type* result_types[] = {&result_type};
   const OpView row{op.def, operand_types, &op.attributes, result_types};
-  const TensorView y{DType::kInt8, result_type.shape, reinterpret_cast<std::byte*>(results.data())};
+  const TensorView y{result_type.dtype, result_type.shape,
+                     reinterpret_cast<std::byte*>(results.data())};
   op.def->evaluate_integer(row, tensors, {&y, 1});
   return results;
 }
