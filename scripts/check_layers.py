@@ -24,23 +24,24 @@ ROOMS = {
     "device/runtime": "device/numerics device/npu device/pte",
     "device/executorch": "device/numerics device/npu device/pte device/runtime",
     "compiler/support": "",
+    "compiler/plugins": "device/runtime compiler/support",
     "compiler/ir": "device/numerics compiler/support",
-    "compiler/ops": "device/numerics compiler/support compiler/ir",
+    "compiler/ops": "device/numerics compiler/support compiler/plugins compiler/ir",
     "compiler/compositions": "compiler/support compiler/ir compiler/ops",
     "compiler/executors": "compiler/support compiler/ir compiler/ops",
     "compiler/frontends/onnx": (
-        "device/numerics compiler/support compiler/ir compiler/ops compiler/compositions"
+        "device/numerics compiler/support compiler/plugins compiler/ir compiler/ops compiler/compositions"
     ),
     "compiler/frontends/pt2": (
-        "device/numerics compiler/support compiler/ir compiler/ops compiler/compositions"
+        "device/numerics compiler/support compiler/plugins compiler/ir compiler/ops compiler/compositions"
     ),
     "compiler/frontends/tflite": (
-        "device/numerics compiler/support compiler/ir compiler/ops compiler/compositions"
+        "device/numerics compiler/support compiler/plugins compiler/ir compiler/ops compiler/compositions"
     ),
     "compiler/transforms": (
         "device/numerics compiler/support compiler/ir compiler/ops compiler/executors"
     ),
-    "compiler/targets": "device/numerics device/npu compiler/support",
+    "compiler/targets": "device/numerics device/npu compiler/support compiler/plugins",
     "compiler/quantizer": (
         "device/numerics compiler/support compiler/ir compiler/ops compiler/executors"
     ),
@@ -72,16 +73,16 @@ ROOMS = {
         " compiler/program"
     ),
     "host/session": (
-        "device/* compiler/support compiler/ir compiler/targets compiler/program host/simulator"
-        " host/profiler"
+        "device/* compiler/support compiler/plugins compiler/ir compiler/targets compiler/program"
+        " host/simulator host/profiler"
     ),
     "host/executorch": (
         "device/* compiler/support compiler/ir compiler/targets compiler/program compiler/pipeline"
         " compiler/recipes compiler/partitioner host/simulator host/profiler host/session"
     ),
     "host/firmware": (
-        "device/* compiler/support compiler/ir compiler/targets compiler/program host/profiler"
-        " host/session"
+        "device/* compiler/support compiler/plugins compiler/ir compiler/targets compiler/program"
+        " host/profiler host/session"
     ),
     "host/accuracy": "device/numerics device/pte compiler/* host/tasks host/profiler host/session",
     "host/commands": "device/executorch device/numerics device/pte compiler/* host/*",

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "compiler/plugins/plugins.h"
 #include "compiler/support/interruption.h"
 #include "compiler/support/text.h"
 #include "tools/execution.h"
@@ -76,6 +77,13 @@ int command(int argc, char** argv, CommonOptions& common) {
                  "How messages are written: text, or json (one object a line on standard error)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
+  std::vector<std::string> plugin_files;
+  app.add_option(
+         "--plugin", plugin_files,
+         "Plug-in with kernels of operators that Deuteron does not know: a C source (.c) or "
+         "a shared library (docs/plugins.md); may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
   const std::vector<std::unique_ptr<Verb>> verbs = all_verbs();
   std::vector<const CLI::App*> added;
   for (const std::unique_ptr<Verb>& verb : verbs) added.push_back(verb->add(app));
@@ -110,6 +118,11 @@ int command(int argc, char** argv, CommonOptions& common) {
     if (added[i]->parsed()) {
       common.verb = added[i]->get_name();
       common.input = first_file(*added[i]);
+      for (const std::string& file : plugin_files)
+        if (const Result<void> loaded = load_plugin(file); !loaded) {
+          report(common, loaded.error());
+          return kBadInput;
+        }
       return run(*verbs[i], *added[i], common);
     }
   return kBug;  // CLI11 asks for a verb

@@ -20,7 +20,7 @@ class Executor {
   virtual ~Executor() = default;
   // Runs the graph once. `inputs` must have dtype and logical shape of the graph's inputs. An
   // executor may evaluate float graphs in double if its factory says so. Thread-safe. Errors:
-  // kOutOfMemory.
+  // kOutOfMemory, kPluginKernelFailed.
   virtual Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
                                           const ValueObserver& observer = {}) = 0;
 };

@@ -11,6 +11,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
+#include "compiler/ops/custom.h"
 #include "compiler/ops/define.h"
 #include "compiler/support/arena_planner.h"
 #include "compiler/support/cancellation.h"
@@ -412,7 +413,7 @@ class OneDnnExecutor final : public Executor {
       };
       const auto executed = [&]() -> Result<void> {
         execute(step, run, stream, workspace);
-        return {};
+        return step.op.valid() ? ops::kernel_status(module_, graph_, step.op) : Result<void>{};
       };
       DTR_TRY(with_memory(place, executed));
       if (observer && step.kind != Step::Kind::kTranspose)

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "compiler/executors/executor.h"
+#include "compiler/ops/custom.h"
 #include "compiler/support/cancellation.h"
 
 namespace dtr {
@@ -20,7 +21,8 @@ Tensor to_double(const TensorView& view) {
 class ReferenceExecutor final : public Executor {
  public:
   ReferenceExecutor(const Module& module, const Graph& graph, Precision precision)
-      : graph_(graph),
+      : module_(module),
+        graph_(graph),
         precision_(precision),
         constants_(graph.value_slots()),
         converted_(graph.value_slots()),
@@ -39,7 +41,7 @@ class ReferenceExecutor final : public Executor {
     for (const OpId id : graph.ops())
       for (const ValueId operand : graph.op(id).operands)
         if (operand.valid()) last_use_[operand.index] = id;
-    executable_ = check(module);
+    executable_ = check();
   }
 
   Result<std::vector<Tensor>> run(std::span<const TensorView> inputs,
@@ -74,6 +76,7 @@ class ReferenceExecutor final : public Executor {
         results.push_back(views[result.index] = owned[result.index].view());
       }
       evaluation(id)(BoundOpView(graph_, id), operands, results);
+      DTR_TRY(ops::kernel_status(module_, graph_, id));
       for (const ValueId result : op.results) {
         if (observer) observer(result, views[result.index]);
         if (graph_.value(result).unused()) owned[result.index] = Tensor();
@@ -104,11 +107,11 @@ class ReferenceExecutor final : public Executor {
   Evaluation evaluation(OpId id) const { return reference_evaluation(graph_, id, precision_); }
 
   // That every op is well formed and can be evaluated in memory that a machine has.
-  Result<void> check(const Module& module) const {
+  Result<void> check() const {
     for (const OpId id : graph_.ops()) {
       const BoundOpView view(graph_, id);
       const auto at_op = [&](Diagnostic diagnostic) {
-        diagnostic.place = place_of(module, graph_, id);
+        diagnostic.place = place_of(module_, graph_, id);
         return tl::unexpected<Diagnostic>(std::move(diagnostic));
       };
       if (Result<void> verified = verify_op(view); !verified)
@@ -130,6 +133,7 @@ class ReferenceExecutor final : public Executor {
     return {};
   }
 
+  const Module& module_;
   const Graph& graph_;
   Precision precision_;
   std::vector<TensorView> constants_;  // by value; views of the pool or of converted_

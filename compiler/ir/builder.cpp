@@ -59,6 +59,17 @@ Result<ValueId> GraphBuilder::emit(std::string_view op, std::vector<ValueId> ope
                                           .quantization = quantization});
 }
 
+Result<std::vector<ValueId>> GraphBuilder::emit_several(const OpDef& def,
+                                                        std::vector<ValueId> operands,
+                                                        Attributes attributes) {
+  DTR_ASSIGN(const OpId made, rewriter_.insert(before_, {.def = &def,
+                                                         .operands = std::move(operands),
+                                                         .attributes = std::move(attributes),
+                                                         .origin = origin_,
+                                                         .name = result_name_}));
+  return graph().op(made).results;
+}
+
 Result<ValueId> GraphBuilder::view(ValueId value, const Shape& shape) {
   if (type(value).shape == shape) return value;
   return emit("aten.view", {value}, {{"size", shape}});

@@ -37,6 +37,10 @@ class GraphBuilder {
                                const Attributes& attributes = {},
                                const std::optional<Quantization>& quantization = {});
 
+  // Adds an op of several results. Errors: those of the op's `verify`.
+  Result<std::vector<ValueId>> emit_several(const OpDef& def, std::vector<ValueId> operands,
+                                            Attributes attributes);
+
   Result<ValueId> view(ValueId value, const Shape& shape);
   Result<ValueId> permute(ValueId value, const Ints& order);
   Result<ValueId> expand(ValueId value, const Shape& size);

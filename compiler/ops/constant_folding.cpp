@@ -31,10 +31,12 @@ bool quantized(const Graph& graph, const Op& op) {
          std::ranges::any_of(op.results, is_quantized);
 }
 
-// Quantize and dequantize of constants are what the quantized form of a model consists of.
+// Quantize and dequantize of constants are what the quantized form of a model consists of. A
+// plug-in's kernel may fail.
 bool can_be_evaluated(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
-  if (op.def == &kQuantize || op.def == &kDequantize || op.results.empty()) return false;
+  if (op.def == &kQuantize || op.def == &kDequantize || op.def == &kCustom || op.results.empty())
+    return false;
   return (quantized(graph, op) ? op.def->evaluate_integer : op.def->evaluate_double) != nullptr;
 }
 

@@ -107,7 +107,7 @@ using KernelArgument =
 KernelArgument kernel_argument(const Graph& graph, ValueId value);
 
 struct KernelCall {
-  std::string_view name;  // "aten::_softmax.out"
+  std::string name;  // "aten::_softmax.out"
   std::vector<KernelArgument> arguments;
   std::vector<Type> extra_outputs = {};  // out tensors beside the op's results, which no op reads
 };

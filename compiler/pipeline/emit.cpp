@@ -126,7 +126,7 @@ class Emitter {
   Result<void> add_kernel_call(const KernelBackend& backend, OpId op) {
     DTR_ASSIGN(const KernelCall call, backend.kernel_call(module_, graph_, op));
     const BoundOpView view(graph_, op);
-    KernelCallPlan planned{.kernel = std::string(call.name),
+    KernelCallPlan planned{.kernel = call.name,
                            .origin = graph_.op(op).origin,
                            .macs = view->def->macs == nullptr ? 0 : view->def->macs(*view),
                            .cycles = backend.cost(graph_, op)};

@@ -7,6 +7,7 @@
 #include "compiler/ir/quantized_values.h"
 #include "compiler/pipeline/compilation.h"
 #include "compiler/pipeline/placement_report.h"
+#include "compiler/plugins/plugins.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
 #include "device/pte/manifest.h"
@@ -186,7 +187,7 @@ std::optional<TimedWork> timed_work(const CompileReport& report) {
       work.npu_macs += static_cast<uint64_t>(row.macs);
       work.npu_kernels.push_back(row.kernel);
     }
-    if (row.cpu_cycles == 0) continue;
+    if (row.cpu_cycles == 0 && find_plugin_kernel(row.kernel) == nullptr) continue;
     work.cpu.push_back({row.kernel, row.cpu_cycles});
     work.cpu_macs += static_cast<uint64_t>(row.macs);
   }

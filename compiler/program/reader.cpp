@@ -66,6 +66,8 @@ constexpr std::array kRows{
     Row{pte::Error::kOutputNotSet, DiagnosticId::kRunMemory, "give the output memory"},
     Row{pte::Error::kKernelArguments, DiagnosticId::kRunFailed, kCompileAgain},
     Row{pte::Error::kKernelDtype, DiagnosticId::kRunFailed, kCompileAgain},
+    Row{pte::Error::kKernelFailed, DiagnosticId::kPluginKernelFailed,
+        "look the code up in the kernel's source: it is the kernel's own"},
     Row{pte::Error::kDelegateRefused, DiagnosticId::kRunFailed, kCompileAgain},
     Row{pte::Error::kDelegateFailed, DiagnosticId::kRunFailed, kCompileAgain},
     Row{pte::Error::kStopped, DiagnosticId::kRunFailed, "let the observer go on"},
@@ -98,6 +100,9 @@ std::string details(const pte::Status& status) {
     case pte::Error::kKernelArguments:
     case pte::Error::kKernelDtype:
       return fmt::format(": `{}`, instruction {}", status.name, status.index);
+    case pte::Error::kKernelFailed:
+      return fmt::format(": `{}`, instruction {}, code {}", status.name, status.index,
+                         static_cast<int32_t>(status.detail));
     case pte::Error::kDelegateRefused:
     case pte::Error::kDelegateFailed:
       return fmt::format(": {}", npu::text(static_cast<npu::Status>(status.detail)));

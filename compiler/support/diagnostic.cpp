@@ -25,9 +25,10 @@ constexpr std::array<std::string_view, 3> kSeverityNames{"note", "warning", "err
 // Whether the reason may have lines: a list, or what a tool printed. Who makes it encodes the names
 // in it (terminal_format, end_of_output).
 bool has_list(DiagnosticId id) {
-  constexpr std::array kIds{DiagnosticId::kConstantsMissing,   DiagnosticId::kConverterFailed,
-                            DiagnosticId::kFirmwareRun,        DiagnosticId::kNoBackend,
-                            DiagnosticId::kPteMissingDelegate, DiagnosticId::kPteMissingKernel};
+  constexpr std::array kIds{DiagnosticId::kConstantsMissing, DiagnosticId::kConverterFailed,
+                            DiagnosticId::kFirmwareRun,      DiagnosticId::kNoBackend,
+                            DiagnosticId::kPluginInvalid,    DiagnosticId::kPteMissingDelegate,
+                            DiagnosticId::kPteMissingKernel};
   return std::ranges::find(kIds, id) != kIds.end();
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/plugins/plugins.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/text.h"
 
@@ -94,13 +95,16 @@ struct CpuPart {
   double cycles = 0;
   Error error;
   std::set<std::string_view> not_compared;  // kernels
+  std::set<std::string_view> of_plugins;    // kernels, whose cycles are not known
 };
 CpuPart cpu_part(const TimedWork& work) {
   CpuPart part;
   for (const TimedWork::CpuPart& kernel : work.cpu) {
     const auto cycles = static_cast<double>(kernel.cycles);
     part.cycles += cycles;
-    if (kernel.cycles == 0 || work.cpu_counted) continue;
+    if (work.cpu_counted) continue;
+    if (find_plugin_kernel(kernel.kernel) != nullptr) part.of_plugins.insert(kernel.kernel);
+    if (kernel.cycles == 0) continue;
     const std::optional<ErrorBounds> bounds =
         work.target == nullptr ? std::nullopt : cpu_error(*work.target, kernel.kernel);
     if (bounds)
@@ -136,6 +140,9 @@ std::string in_millions(uint64_t count) {
 
 std::string cpu_reason(const TimedWork& work, const CpuPart& part, const TimeError& error) {
   if (work.cpu_counted) return "CPU: instructions counted in QEMU, which are not cycles";
+  if (!part.of_plugins.empty())
+    return fmt::format("CPU: the cost of {} is not known and not counted: a plug-in's kernel",
+                       fmt::join(part.of_plugins, ", "));
   if (error.cpu)
     return fmt::format("CPU: {} by instructions{} counted in QEMU, each layer at its worst{}",
                        to_text(*error.cpu), of_counted_core(*work.target),
@@ -226,15 +233,15 @@ TimeError time_error(const TimedWork& work) {
   }
   if (!work.cpu_known) {
     reasons.emplace_back("CPU: the cost of kernels is not known without the program's debug map");
-  } else if (cpu.cycles > 0) {
-    if (cpu.not_compared.empty() && !work.cpu_counted) {
+  } else if (cpu.cycles > 0 || !cpu.of_plugins.empty()) {
+    if (cpu.not_compared.empty() && cpu.of_plugins.empty() && !work.cpu_counted) {
       error.cpu = cpu.error.percent_of(cpu.cycles);
       if (resembles_counted_programs(work))
         error.cpu_programs = of_core(*work.target, kPrograms.dsp, kPrograms.mve);
     }
     reasons.push_back(cpu_reason(work, cpu, error));
   }
-  const bool cpu_is_known = work.cpu_known && cpu.not_compared.empty();
+  const bool cpu_is_known = work.cpu_known && cpu.not_compared.empty() && cpu.of_plugins.empty();
   if (error.npu && cpu_is_known) {
     Error sum = cpu.error;
     sum.add(npu_cycles, *error.npu);
@@ -252,6 +259,8 @@ TimeError time_error(const TimedWork& work) {
                                  of_counted_core(*work.target));
     error.known += ", not compared with silicon";
   }
+  if (!cpu.of_plugins.empty())
+    error.known += ", without plug-ins' kernels, whose cost is not known";
   error.reason = fmt::format("{}", fmt::join(reasons, "; "));
   return error;
 }

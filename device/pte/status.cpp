@@ -31,6 +31,7 @@ const char* text(Error error) {
       "an output has no memory",
       "a kernel got arguments that do not fit its operator",
       "a kernel does not do this dtype",
+      "a plug-in's kernel failed",
       "a delegate refused its payload",
       "a delegate's run failed",
       "the observer ended the run",

@@ -40,6 +40,7 @@ enum class Error : uint8_t {
   kKernelArguments,  // a kernel got other arguments than its schema says, or shapes that do not fit
                      // together
   kKernelDtype,      // a kernel does not do these dtypes
+  kKernelFailed,     // a plug-in's kernel failed; `detail` is the kernel's own code
   kDelegateRefused,  // a delegate refused its payload; `detail` is the delegate's own code
   kDelegateFailed,   // a delegate's run failed; `detail` is the delegate's own code
   kStopped,          // the observer ended the run

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/runtime/deuteron_kernel.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -53,9 +55,11 @@ typedef enum dtr_error {
   DTR_INPUT_SIZE,
   DTR_INPUT_NOT_SET,
   DTR_OUTPUT_NOT_SET,
-  /* The run; index: the step, name: its operator or delegate, detail: the driver's own code. */
+  /* The run; index: the step, name: its operator or delegate, detail: the own code of a
+   * plug-in's kernel or of the driver. */
   DTR_KERNEL_ARGUMENTS,
   DTR_KERNEL_DTYPE,
+  DTR_KERNEL_FAILED,
   DTR_DELEGATE_REFUSED,
   DTR_DELEGATE_FAILED,
   DTR_STOPPED,
@@ -72,19 +76,6 @@ typedef struct dtr_status {
   uint32_t index, detail;
   const char* name; /* points into the program; "" if there is none */
 } dtr_status;
-
-/* Numbers of PyTorch's dtypes. */
-typedef enum dtr_dtype {
-  DTR_UINT8 = 0,
-  DTR_INT8 = 1,
-  DTR_INT16 = 2,
-  DTR_INT32 = 3,
-  DTR_INT64 = 4,
-  DTR_FLOAT16 = 5,
-  DTR_FLOAT32 = 6,
-  DTR_FLOAT64 = 7,
-  DTR_BOOL = 11
-} dtr_dtype;
 
 typedef struct dtr_tensor {
   void* data;
@@ -114,6 +105,12 @@ typedef struct dtr_model {
  * program, with bytes, the environment or the model is null. */
 dtr_status dtr_load(dtr_model* model, const void* program, size_t bytes,
                     const dtr_environment* environment);
+
+/* The same for a program with operators of plug-ins: `plugins` has what their entries return
+ * (deuteron_kernel.h), and must outlive the model. */
+dtr_status dtr_load_with_plugins(dtr_model* model, const void* program, size_t bytes,
+                                 const dtr_environment* environment,
+                                 const dtr_plugin* const* plugins, uint32_t plugin_count);
 
 /* The methods of a loaded program; "" if there is no such method. */
 uint32_t dtr_method_count(const dtr_model* model);

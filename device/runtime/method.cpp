@@ -348,8 +348,10 @@ Status Method::run(const Observer* observer) {
       if (is_delegate_call(instruction)) {
         status = delegates_[callee].delegate->run(delegates_[callee].delegate->context,
                                                   delegates_[callee].state, given);
-      } else {
+      } else if (kernels_[callee] != nullptr) {
         status.error = kernels_[callee](given);
+      } else {
+        status = program_->run_plugin_kernel(operator_name(*plan_, callee), given);
       }
     }
     if (!status.ok()) {

@@ -152,7 +152,7 @@ class Method {
   Value* values_ = nullptr;
   int64_t* integers_ = nullptr;
   Value** list_values_ = nullptr;
-  KernelFunction* kernels_ = nullptr;  // of the plan's operators
+  KernelFunction* kernels_ = nullptr;  // of the plan's operators; null: a plug-in has it
   PreparedDelegate* delegates_ = nullptr;
   Value** arguments_ = nullptr;  // of the current instruction
   uint32_t prepared_delegates_ = 0;

@@ -21,6 +21,7 @@ OperatorName operator_name(const pte::ExecutionPlan& plan, uint32_t index) {
 Status Program::load(std::span<const std::byte> bytes, const LoadOptions& options,
                      Program* program) {
   program->kernels_ = options.kernels;
+  program->plugins_ = options.plugins;
   program->delegates_ = options.delegates;
   program->tensor_files_ = options.tensor_files;
   program->states_ = options.states;
@@ -47,7 +48,8 @@ Status Program::check(const LoadOptions& options) const {
     for (uint32_t i = 0; i < pte::list<uint32_t>(plan, pte::ExecutionPlan::VT_OPERATORS).size();
          ++i) {
       const OperatorName name = operator_name(*plan, i);
-      if (find_kernel(name) == nullptr) report(Error::kMissingKernel, i, name.name, name.overload);
+      if (find_kernel(name) == nullptr && find_plugin_kernel(name) == nullptr)
+        report(Error::kMissingKernel, i, name.name, name.overload);
     }
     const auto& delegates =
         pte::tables<pte::BackendDelegate>(plan, pte::ExecutionPlan::VT_DELEGATES);
@@ -89,6 +91,15 @@ const pte::ExecutionPlan* Program::method(std::string_view name) const {
 KernelFunction Program::find_kernel(const OperatorName& name) const {
   for (const Kernel& kernel : kernels_) {
     if (name == kernel.name) return kernel.function;
+  }
+  return nullptr;
+}
+
+const dtr_kernel* Program::find_plugin_kernel(const OperatorName& name) const {
+  for (const dtr_plugin* plugin : plugins_.plugins) {
+    for (const dtr_kernel& kernel : std::span(plugin->kernels, plugin->kernel_count)) {
+      if (name == kernel.name) return &kernel;
+    }
   }
   return nullptr;
 }

@@ -12,6 +12,7 @@
 #include "device/pte/tensor_file.h"
 #include "device/pte/verified_file.h"
 #include "device/runtime/delegate.h"
+#include "device/runtime/deuteron_kernel.h"
 #include "device/runtime/kernel.h"
 
 namespace dtr::runtime {
@@ -20,8 +21,16 @@ class Method;
 // Sets the states of a prepared method to their initial values. Errors: those of Method::reset.
 Status reset_states(Method& method);
 
+// Kernels of plug-ins, which are searched behind the table, and how one is called:
+// run_plugin_kernel (device/runtime/plugin_kernel.h). Null: its code is not linked.
+struct PluginKernels {
+  std::span<const dtr_plugin* const> plugins = {};
+  Status (*run)(const dtr_kernel& kernel, std::span<Value* const> arguments) = nullptr;
+};
+
 struct LoadOptions {
   KernelTable kernels = {};
+  PluginKernels plugins = {};
   DelegateTable delegates = {};
   pte::TensorFiles tensor_files = {};  // searched for constants outside of the program
   uint32_t target_hash = 0;            // of this machine; 0: do not compare
@@ -61,6 +70,11 @@ class Program {
   const pte::ExecutionPlan* method(std::string_view name) const;
   // Null if the table does not have it.
   KernelFunction find_kernel(const OperatorName& name) const;
+  const dtr_kernel* find_plugin_kernel(const OperatorName& name) const;
+  // Calls a kernel of a plug-in, which the program has. Errors: those of the kernel.
+  Status run_plugin_kernel(const OperatorName& name, std::span<Value* const> arguments) const {
+    return plugins_.run(*find_plugin_kernel(name), arguments);
+  }
   const Delegate* find_delegate(std::string_view id) const;
   // The data of a constant in the program or in a tensor file; null if the tensor is not a
   // constant.
@@ -73,6 +87,7 @@ class Program {
 
   pte::VerifiedFile file_;
   KernelTable kernels_;
+  PluginKernels plugins_;
   DelegateTable delegates_;
   pte::TensorFiles tensor_files_;
   Status (*states_)(Method& method) = nullptr;

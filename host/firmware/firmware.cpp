@@ -127,6 +127,14 @@ class Project {
       if (is_code) list->push_back(path);
       add(path, source.text);
     }
+    std::vector<std::string> plugins;
+    for (const FirmwareModel& model : models_)
+      for (const PluginFile* plugin : model.plugins()) {
+        const std::string path = fmt::format("plugins/{}.c", plugin_entry(*plugin));
+        if (std::ranges::find(plugins, path) != plugins.end()) continue;
+        plugins.push_back(path);
+        add(path, plugin->source);
+      }
     std::vector<std::string> models = {"memory/memory.cpp"};
     if (!options_.tensor_files.empty()) models.emplace_back("memory/tensors.S");
     for (const FirmwareModel& model : models_)
@@ -142,7 +150,8 @@ class Project {
                 lines(kernels.empty() ? std::vector<std::string>{"deuteron/device/pte/status.cpp"}
                                       : kernels,
                       "  "),
-                lines(board, "  "), options_.board->folder, run_events()));
+                lines(board, "  "), options_.board->folder, run_events()) +
+            fmt::format("set(DEUTERON_PLUGINS\n{})\n", lines(plugins, "  ")));
     add("deuteron/cpu.cmake", fmt::format("set(DEUTERON_CPU \"{}\")\n", options_.board->cpu));
   }
 

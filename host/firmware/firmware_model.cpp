@@ -52,6 +52,7 @@ Result<FirmwareModel> FirmwareModel::load(const FirmwareInput& program, std::str
   model.title_ = as_terminal(program.name);  // the firmware prints it
   DTR_TRY(model.read(tensor_files));
   model.choose_kernels();
+  DTR_TRY(model.choose_plugins());
   return model;
 }
 
@@ -101,6 +102,23 @@ void FirmwareModel::choose_kernels() {
       if (runtime::operator_name(*plan_, i) == row.name &&
           std::ranges::find(kernels_, row.name, &KernelRow::name) == kernels_.end())
         kernels_.push_back(row);
+}
+
+Result<void> FirmwareModel::choose_plugins() {
+  for (uint32_t i = 0; plan_->operators() != nullptr && i < plan_->operators()->size(); ++i) {
+    const runtime::OperatorName name = runtime::operator_name(*plan_, i);
+    const dtr_kernel* const kernel =
+        program_.find_kernel(name) == nullptr ? program_.find_plugin_kernel(name) : nullptr;
+    if (kernel == nullptr) continue;
+    const PluginFile& file = *find_plugin_file(kernel->name);
+    if (file.source.empty())
+      return fail(DiagnosticId::kFirmwareBoard,
+                  fmt::format("the kernel `{}` is in a library of this computer", kernel->name),
+                  "give the plug-in's C source in the library's place: --plugin KERNEL.c",
+                  {.file = file.file});
+    if (std::ranges::find(plugins_, &file) == plugins_.end()) plugins_.push_back(&file);
+  }
+  return {};
 }
 
 bool FirmwareModel::constants_in_sram() const {
@@ -216,7 +234,17 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
     spans += fmt::format("{}memory::{}", i == 0 ? "" : ", ", array);
     in_c += fmt::format("{0}{{memory::{1}, sizeof memory::{1}}}", i == 0 ? "" : ", ", array);
   }
-  std::string load_options = ".kernels = kKernels";
+  std::string load_options = ".kernels = kKernels", declarations, start, objects;
+  if (!plugins_.empty()) {
+    includes += "#include \"device/runtime/plugin_kernel.h\"\n";
+    load_options += ", .plugins = {plugins, dtr::runtime::run_plugin_kernel}";
+    objects = fmt::format("const dtr_plugin* plugins[{}];\n", plugins_.size());
+    for (size_t i = 0; i < plugins_.size(); ++i) {
+      declarations += fmt::format("extern \"C\" const dtr_plugin* {}();  // plugins/{}.c\n",
+                                  plugin_entry(*plugins_[i]), plugin_entry(*plugins_[i]));
+      start += fmt::format("  plugins[{}] = {}();\n", i, plugin_entry(*plugins_[i]));
+    }
+  }
   if (has_npu()) load_options += ", .delegates = delegates";
   std::string tensor_files, open_tensor_files;
   if (!options.tensor_files.empty()) {
@@ -242,12 +270,12 @@ std::string FirmwareModel::code(const FirmwareOptions& options) const {
   return fill_template(
       "model.cpp.in",
       {{"MODEL", name_},
-       {"INCLUDES", includes},
+       {"INCLUDES", includes + declarations},
        {"KERNEL_COUNT", fmt::to_string(kernels_.size())},
        {"KERNELS", kernels},
-       {"OBJECTS", npu_objects() + tensor_files},
+       {"OBJECTS", npu_objects() + objects + tensor_files},
        {"COUNTS", counts()},
-       {"START", std::string(has_npu() ? kNpuStart : "") + open_tensor_files},
+       {"START", std::string(has_npu() ? kNpuStart : "") + start + open_tensor_files},
        {"OPTIONS", load_options},
        {"MEMORY_COUNT", fmt::to_string(need_.memories)},
        {"MEMORY_SPANS", spans},
@@ -291,6 +319,12 @@ std::string FirmwareModel::npu_objects() const {
       "dtr::runtime::Delegate delegates[1];\n\n",
       fmt::join(fields, ", "), payloads_.size(), std::max(copies, 1U));
 }
+
+std::string plugin_entry(const PluginFile& plugin) {
+  const auto all = plugins();
+  return fmt::format("dtr_plugin_{}", std::ranges::find(all, plugin.plugin) - all.begin());
+}
+
 std::vector<std::pair<std::string_view, std::string>> section_marks(bool in_sram) {
   return {{"SECTION", in_sram ? ".program_sram" : ".program"},
           {"PLACE", in_sram ? "which the start copies to SRAM" : "a constant in flash"}};

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/plugins/plugins.h"
 #include "device/npu/target.h"
 #include "device/runtime/method.h"
 #include "host/firmware/firmware.h"
@@ -34,6 +35,7 @@ class FirmwareModel {
   size_t steps() const { return steps_; }  // kernel and delegate calls of a run
   size_t events() const;                   // of a profile of one run
   std::span<const KernelRow> kernels() const { return kernels_; }
+  std::span<const PluginFile* const> plugins() const { return plugins_; }
   // The core that its int8 kernels are for; std::nullopt if it has none.
   std::optional<cortex_m::Core> core() const;
   const std::string& path() const { return pte_file_->path(); }
@@ -56,6 +58,7 @@ class FirmwareModel {
 
   Result<void> read(std::span<const pte::TensorFile> tensor_files);
   void choose_kernels();
+  Result<void> choose_plugins();
   std::string tensor_lines(std::string_view prefix, bool outputs) const;
   std::string code(const FirmwareOptions& options) const;
   std::string counts() const;
@@ -73,7 +76,11 @@ class FirmwareModel {
   std::vector<uint32_t> payloads_;  // most copies in flight of each payload
   std::vector<size_t> commands_;    // of each delegate's payload
   std::vector<KernelRow> kernels_;
+  std::vector<const PluginFile*> plugins_;  // that have a kernel of the program
 };
+
+// Name of the entry of a plug-in in a firmware project, which may have several.
+std::string plugin_entry(const PluginFile& plugin);
 
 // Values of the section marks in program.S and tensors.S: flash or SRAM.
 std::vector<std::pair<std::string_view, std::string>> section_marks(bool in_sram);

@@ -13,6 +13,7 @@
 #include "compiler/ir/quantized_values.h"
 #include "compiler/ir/reorder.h"
 #include "compiler/ir/rewriter.h"
+#include "compiler/plugins/plugins.h"
 #include "compiler/program/machine.h"
 #include "compiler/program/scalar_types.h"
 #include "compiler/support/cancellation.h"
@@ -22,6 +23,7 @@
 #include "device/runtime/delegate_deuteron.h"
 #include "device/runtime/environment.h"
 #include "device/runtime/method.h"
+#include "device/runtime/plugin_kernel.h"
 #include "device/runtime/profiler.h"
 #include "host/session/neutron_delegate.h"
 #include "host/simulator/host_simulator.h"
@@ -414,23 +416,32 @@ Result<TensorView> planned_input(const Session& session, size_t index, const Ten
 Result<void> load_program(const PteFile& pte_file, runtime::DelegateTable delegates,
                           std::span<const pte::TensorFile> tensor_files,
                           runtime::Program* program) {
-  std::string missing;
+  struct Missing {
+    std::string list;
+    std::string kernel;  // the first
+  } missing;
   const runtime::LoadOptions options{
       .kernels = dtr_host_environment()->options.kernels,
+      .plugins = {plugins(), runtime::run_plugin_kernel},
       .delegates = delegates,
       .tensor_files = tensor_files,
       .checksum = nullptr,
       .on_missing =
           [](void* context, pte::Error what, std::string_view name, std::string_view overload) {
-            auto& list = *static_cast<std::string*>(context);
-            list += terminal_format("\n  {} {}{}{}", missing_kind(what), name,
-                                    overload.empty() ? "" : ".", overload);
+            auto& [list, kernel] = *static_cast<Missing*>(context);
+            const std::string full =
+                terminal_format("{}{}{}", name, overload.empty() ? "" : ".", overload);
+            list += fmt::format("\n  {} {}", missing_kind(what), full);
+            // ExecuTorch's own operators have arguments of their own.
+            if (what == pte::Error::kMissingKernel && kernel.empty() && !full.starts_with("aten::"))
+              kernel = full;
           },
       .context = &missing};
   if (const pte::Status status = runtime::Program::load(pte_file.bytes(), options, program);
       !status.ok()) {
     Diagnostic diagnostic = to_diagnostic(status, pte_file.path());
-    if (!missing.empty()) diagnostic.reason += ":" + missing;
+    if (!missing.list.empty()) diagnostic.reason += ":" + missing.list;
+    if (!missing.kernel.empty()) diagnostic.fix = plugin_remedy(missing.kernel);
     return tl::unexpected(std::move(diagnostic));
   }
   return {};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -432,6 +433,12 @@ def targets() -> list[dict[str, Any]]:
 def ops() -> list[dict[str, Any]]:
     """The operators that models may have: name, summary, and whether they run in int8."""
     return _deuteron.operators()
+
+
+def load_plugin(file: Path) -> None:
+    """Loads a plug-in with kernels of operators that Deuteron does not know, for all calls until
+    the process ends: a C source (``.c``) or a shared library, as ``--plugin`` of the command."""
+    _deuteron.load_plugin(os.fspath(file))
 
 
 # ---- helpers

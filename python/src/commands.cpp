@@ -11,6 +11,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/pipeline/qat_prepare.h"
+#include "compiler/plugins/plugins.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/output_file.h"
 #include "compiler/targets/target_file.h"
@@ -573,6 +574,9 @@ void bind_commands(nb::module_& module) {
       return take(read_tensors(
           path, [&](std::string_view array) { return Samples::is_input_array(signature, array); }));
     }));
+  });
+  module.def("load_plugin", [](const std::string& path) {
+    return work([&](Work&) { return take(load_plugin(path)); });
   });
   module.def("write", [](const std::string& path, nb::handle content) {
     const BufferView buffer(content);

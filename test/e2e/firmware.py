@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from checks import data_of, failures, finish, run
+from checks import data_of, expect, failures, finish, run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -225,6 +225,19 @@ def check_tensor_file(deuteron, folder):
         failures.append(f"a firmware without its tensor file: {message}")
 
 
+def check_plugin(deuteron, folder):
+    """The source of a plug-in in the image gives what NumPy computed."""
+    plugins = ROOT / "test/data/plugins"
+    program, outputs = folder / "tilt.pte", folder / "tilt.npz"
+    source = ("--plugin", plugins / "kernels.c")
+    run(deuteron, "compile", plugins / "tilt.tflite", *source, "-o", program)
+    data = plugins / "tilt_input.npz"
+    run(deuteron, "run", program, *source, "--input", data, "--output", outputs, "--on", "qemu")
+    for name in ("output_0.npy", "output_1.npy"):
+        expected = data_of(plugins / "tilt_output.npz", name)
+        expect(data_of(outputs, name) == expected, f"{name} of the plug-in differs on the board")
+
+
 def check_sizes(deuteron, folder):
     """Bytes of the keyword model's image and instructions at load: within their bounds, and those
     of docs/performance.md."""
@@ -409,6 +422,7 @@ def main():
         )
         check_places(deuteron, folder, program, in_sram)
         check_image(deuteron, folder, program)
+        check_plugin(deuteron, folder)
         keywords = check_sizes(deuteron, folder)
         check_two_programs(
             deuteron,

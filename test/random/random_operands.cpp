@@ -403,6 +403,7 @@ constexpr OperandRow kRows[] = {
     {"aten.where.self", draw_where},
     {"convert", draw_convert, "dtype"},
     {"dequantize", draw_elsewhere},
+    {"deuteron.custom", draw_elsewhere},  // test/unit/plugins_test.cpp, test/lit/cli/plugins.test
     {"lookup", draw_lookup, "codes dtype"},
     {"quantize", draw_elsewhere},
     {"tflite.detection_postprocess", draw_detection_postprocess,

@@ -343,8 +343,9 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
        },
        "tflite-unsupported-operator",
        "the model has operators that are not supported: CUSTOM(Magic) (a kernel that the file does "
-       "not hold)\n  fix: Export the model with operators of the format alone, or end it before "
-       "this one."},
+       "not hold)\n  fix: Give a plug-in that has the kernel `custom::Magic`: --plugin KERNEL.c, a "
+       "C "
+       "source with device/runtime/deuteron_kernel.h, or --plugin LIBRARY.so (docs/plugins.md)"},
       {"options of detections",
        [](Spec& s) {
          s.codes = {fb::BuiltinOperator::CUSTOM};

@@ -207,7 +207,7 @@ KernelCall lookup(Module& module, const Graph& graph, const Op& op) {
   std::vector<int8_t> codes;  // or those of uint8, whose bytes these are too
   for (const int64_t code : ints(op, "codes")) codes.push_back(static_cast<int8_t>(code));
   return {
-      .name = op.def->kernel,
+      .name = std::string(op.def->kernel),
       .arguments = {kernel_argument(graph, op.operands[0]),
                     ConstantArgument{{.dtype = DType::kInt8, .shape = {256}},
                                      module.constants.add_values<int8_t>(DType::kInt8, codes)}}};
@@ -241,7 +241,7 @@ KernelArgument argument_of(const AttributeValue& value, bool of_integers) {
 
 // The arguments in the order of the operator's schema.
 KernelCall regular_call(std::string_view name, const Graph& graph, const Op& op) {
-  KernelCall call{.name = name};
+  KernelCall call{.name = std::string(name)};
   const bool of_integers = is_integer_op(graph, op);
   size_t operand = 0;
   for (const Param& param : op.def->schema.params()) {
@@ -281,6 +281,12 @@ KernelCall detection_postprocess(Module&, const Graph& graph, const Op& op) {
   return call;
 }
 
+// The kernel of a plug-in.
+KernelCall custom(Module&, const Graph&, const Op& op) {
+  return {.name = op.attributes.get<std::string>("kernel"),
+          .arguments = {op.operands, op.attributes.get<std::string>("options")}};
+}
+
 // Kernels with other arguments than the operator: parts that ExecuTorch's schema has beside it,
 // several kernels for one operator.
 struct SpecialRow {
@@ -292,6 +298,7 @@ constexpr SpecialRow kSpecialRows[] = {
     {&ops::kBatchNorm, batch_norm},
     {&ops::kConstantPadNd, constant_pad_nd},
     {&ops::kConvert, convert},
+    {&ops::kCustom, custom},
     {&ops::kDequantize, dequantize},
     {&ops::kDetectionPostprocess, detection_postprocess},
     {&ops::kExpand, expand},

@@ -6,6 +6,7 @@
 
 #include "compiler/ir/verifier.h"
 #include "compiler/ops/ops.h"
+#include "compiler/plugins/plugins.h"
 #include "compiler/support/file_contents.h"
 
 namespace dtr::onnx {
@@ -144,8 +145,7 @@ const pb::FunctionProto* Importer::find_function(const pb::NodeProto& node) cons
 }
 
 Result<void> Importer::check_operators(const Nodes& nodes, const Versions& versions, size_t depth,
-                                       std::map<std::string, size_t>& missing,
-                                       std::string_view& fix) {
+                                       std::map<std::string, size_t>& missing, std::string& fix) {
   if (depth == kMostDepth) return invalid("its branches are nested too deeply", {});
   for (const pb::NodeProto& node : nodes) {
     for (const pb::AttributeProto& attribute : node.attribute()) {
@@ -159,6 +159,8 @@ Result<void> Importer::check_operators(const Nodes& nodes, const Versions& versi
     if (find_operator(domain, node.op_type()) != nullptr) continue;
     const auto [needs, what_to_do] = why_refused(domain, node.op_type());
     if (fix.empty() || !needs.empty()) fix = what_to_do;
+    if (is_foreign(domain))
+      fix += fmt::format(" {}", plugin_remedy(plugin_kernel_name(domain, node.op_type())));
     ++missing[fmt::format("{}{}{}{}", domain, domain.empty() ? "" : ".", node.op_type(),
                           needs.empty() ? "" : fmt::format(" ({})", needs))];
   }
@@ -167,7 +169,7 @@ Result<void> Importer::check_operators(const Nodes& nodes, const Versions& versi
 
 Result<void> Importer::check_operators() {
   std::map<std::string, size_t> missing;
-  std::string_view fix;
+  std::string fix;
   DTR_TRY(check_operators(model_.graph().node(), versions_, 0, missing, fix));
   for (const pb::FunctionProto& function : model_.functions())
     DTR_TRY(check_operators(function.node(), function_versions_[&function], 0, missing, fix));
@@ -177,7 +179,7 @@ Result<void> Importer::check_operators() {
     list += fmt::format("{}{} ({}×)", list.empty() ? "" : ", ", name, count);
   return fail(DiagnosticId::kOnnxUnsupportedOperator,
               fmt::format("the model has operators that are not supported: {}", list),
-              std::string(fix), place({}));
+              std::move(fix), place({}));
 }
 
 // ---- inputs

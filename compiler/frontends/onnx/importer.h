@@ -53,8 +53,10 @@ class Importer {
   Result<void> read_versions();
   Result<void> check_operators();
   Result<void> check_operators(const Nodes& nodes, const Versions& versions, size_t depth,
-                               std::map<std::string, size_t>& missing, std::string_view& fix);
+                               std::map<std::string, size_t>& missing, std::string& fix);
   Result<void> add_inputs(Scope& scope);
+  // The shape and dtype that the main graph states for a value. Error: what it lacks, as a clause.
+  tl::expected<Type, std::string> stated_type(const std::string& name) const;
   std::optional<int64_t> given_size(const std::string& input, size_t dim, const std::string& name);
   Result<std::optional<int64_t>> open_size(const pb::ValueInfoProto& input, size_t dim, size_t rank,
                                            size_t index, size_t inputs);

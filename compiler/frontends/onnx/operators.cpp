@@ -5,6 +5,8 @@
 #include <iterator>
 #include <map>
 
+#include "compiler/plugins/plugins.h"
+
 namespace dtr::onnx {
 namespace {
 
@@ -87,7 +89,13 @@ std::string_view plain_domain(std::string_view domain) {
 
 const Operator* find_operator(std::string_view domain, std::string_view name) {
   const auto at = table().find({domain, name});
-  return at == table().end() ? nullptr : &at->second;
+  if (at != table().end()) return &at->second;
+  static const Operator kPlugin{.max_inputs = kAnyNumber, .build = plugin_operator};
+  return find_plugin_kernel(plugin_kernel_name(domain, name)) == nullptr ? nullptr : &kPlugin;
+}
+
+bool is_foreign(std::string_view domain) {
+  return !domain.empty() && domain != kMicrosoft && domain != kClassic;
 }
 
 WhyRefused why_refused(std::string_view domain, std::string_view name) {
@@ -98,7 +106,7 @@ WhyRefused why_refused(std::string_view domain, std::string_view name) {
     return {"a model that is no network",
             "Convert the part of the pipeline that is a network or linear, and compute the rest "
             "in the application."};
-  if (!domain.empty() && domain != kMicrosoft)
+  if (is_foreign(domain))
     return {"a definition that the file does not hold",
             "Export the model with the operators of ai.onnx alone, or with functions that define "
             "the others."};

@@ -11,6 +11,7 @@
 #include "compiler/frontends/onnx/onnx.h"
 #include "compiler/frontends/onnx/tensors.h"
 #include "compiler/ir/builder.h"
+#include "compiler/ops/custom.h"
 
 namespace dtr::onnx {
 
@@ -78,6 +79,12 @@ class NodeImport : public GraphBuilder {
   // Error: kOnnxUnsupportedOption for an attribute that no function has read, which could change
   // the operator's meaning.
   Result<void> check_all_read() const;
+  // Every attribute that is no tensor or graph, by its name. Error: kOnnxUnsupportedOption for
+  // others.
+  Result<std::vector<ops::CustomOption>> custom_options() const;
+  // The type that the file states for a result outside of functions and branches, float32 for every
+  // float. Error: kOnnxUnsupportedShape if it states none, or leaves it open.
+  Result<Type> stated_type(size_t output) const;
 
   // ---- shapes
 
@@ -192,12 +199,19 @@ const Operator* find_operator(std::string_view domain, std::string_view name);
 // "" and "ai.onnx" are the same domain.
 std::string_view plain_domain(std::string_view domain);
 
+// An operator without a row whose kernel a plug-in has: the kernel's name, "DOMAIN::NAME", and the
+// conversion of a node.
+std::string plugin_kernel_name(std::string_view domain, std::string_view name);
+Result<Values> plugin_operator(NodeImport& node);
+
 // Why an operator without a row is not supported: the feature that Deuteron lacks (empty: only the
 // row), and what to do.
 struct WhyRefused {
   std::string_view needs, fix;
 };
 WhyRefused why_refused(std::string_view domain, std::string_view name);
+// A domain of neither the format nor its runtime: of somebody's own operators.
+bool is_foreign(std::string_view domain);
 
 // Parts of these sizes along a dimension, at most 4096. Errors: kOnnxInvalid for sizes beyond the
 // extent, kOnnxUnsupportedOption.

@@ -415,6 +415,16 @@ Shape NodeImport::stated_shape() const {
   return at == tensors.end() ? Shape() : at->second.sizes;
 }
 
+std::optional<Type> NodeImport::stated_type(size_t output) const {
+  const auto& tensors = importer_.scope_->graph->tensors;
+  const auto at = tensors.find(node_.outputs[output]);
+  if (at == tensors.end() || !at->second.symbol.empty()) return std::nullopt;
+  std::optional<DType> dtype = dtype_of(at->second.scalar_type);
+  if (!dtype) return std::nullopt;
+  if (is_float(*dtype)) dtype = DType::kFloat32;
+  return Type{.dtype = *dtype, .shape = at->second.sizes};
+}
+
 ValueId NodeImport::known(ValueId value) {
   const OpId op = graph().producer(value);
   if (!op.valid() || type(value).quantized() || !ops::reads_only_static(graph(), op)) return value;

@@ -86,6 +86,9 @@ class NodeImport : public GraphBuilder {
   // The dtype that the file states for the node's first result.
   std::optional<DType> stated_dtype() const;
   Shape stated_shape() const;  // the same; empty if it states none
+  // The type that the file states for a result, float32 for every float; std::nullopt: none that a
+  // value has.
+  std::optional<Type> stated_type(size_t output) const;
   // What is computed from constants alone, as a constant; any other value as it is.
   ValueId known(ValueId value);
   // The same numbers in another dtype. Errors of this and the next three: those of emit.
@@ -186,6 +189,11 @@ inline Result<Values> one(Result<ValueId> value) {
 
 // The row of an operator whose arguments are those of our op's schema.
 Operator same_as(std::string_view target, std::string_view op);
+
+// An operator without a row whose kernel a plug-in has: the kernel's name, "mylib::op.out" for
+// "mylib.op.default", and the conversion of a node.
+std::string plugin_kernel_name(std::string_view target);
+Result<Values> plugin_operator(NodeImport& node);
 
 struct OperatorMatch {
   const Operator* row = nullptr;

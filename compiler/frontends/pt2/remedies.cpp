@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "compiler/frontends/pt2/operators.h"
+#include "compiler/plugins/plugins.h"
+
 namespace dtr::pt2 {
 namespace {
 
@@ -62,8 +65,8 @@ std::string remedy_of_missing(std::string_view target, MissingKind kind) {
   if (!target.starts_with("aten."))
     return fmt::format(
         "{} is not PyTorch's own operator: write what it computes with operators that `deuteron "
-        "ops --pt2` lists, or end the model in front of it",
-        target);
+        "ops --pt2` lists, or end the model in front of it. {}",
+        target, plugin_remedy(plugin_kernel_name(target)));
   if (std::ranges::find(kIterations, name) != std::end(kIterations))
     return "compute it when the model is built, if its operand does not depend on an input; else "
            "end the model in front of it and compute it in the application";

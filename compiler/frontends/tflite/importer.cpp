@@ -10,6 +10,7 @@
 #include "compiler/ir/reorder.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/ops/constant_folding.h"
+#include "compiler/plugins/plugins.h"
 #include "device/numerics/requantize.h"
 
 namespace dtr::tflite {
@@ -124,11 +125,13 @@ Result<Import> Importer::run() && {
 
 Result<void> Importer::check_operators() {
   std::vector<std::string> unknown;
-  std::string_view fix;
+  std::string fix;
   for (const OperatorInfo& op : file_->operators)
     if (find_operator(op) == nullptr) {
       const auto [needs, what_to_do] = why_refused(op.code);
-      if (fix.empty() || !needs.empty()) fix = what_to_do;
+      if (fix.empty() || !needs.empty())
+        fix = op.code == fb::BuiltinOperator::CUSTOM ? plugin_remedy(plugin_kernel_name(op))
+                                                     : std::string(what_to_do);
       unknown.push_back(needs.empty() ? op.name : fmt::format("{} ({})", op.name, needs));
     }
   if (unknown.empty()) {
@@ -150,7 +153,7 @@ Result<void> Importer::check_operators() {
   return fail(
       DiagnosticId::kTfliteUnsupportedOperator,
       fmt::format("the model has operators that are not supported: {}", fmt::join(unknown, ", ")),
-      std::string(fix), place({}));
+      std::move(fix), place({}));
 }
 
 Result<ValueId> Importer::emit_plain(const OpDef& def, std::vector<ValueId> operands,

@@ -254,6 +254,10 @@ std::span<const OperatorDef> stablehlo_operators();
 // Those that choose among boxes, of which one is a custom operator. Errors: those of Importer.
 std::span<const OperatorDef> detection_operators();
 Result<std::vector<ValueId>> detection_postprocess(Importer& importer);
+// A custom operator whose kernel a plug-in has: one op on real numbers, plain integers and bools in
+// the file's order of dimensions. Errors: those of Importer.
+std::string plugin_kernel_name(const OperatorInfo& op);
+Result<std::vector<ValueId>> plugin_operator(Importer& importer);
 // Branches, loops and calls of subgraphs.
 std::span<const OperatorDef> control_operators();
 // Those of variables, which Importer::convert_variable converts.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compiler/frontends/tflite/importer.h"
+#include "compiler/plugins/plugins.h"
 
 namespace dtr::tflite {
 namespace {
@@ -688,7 +689,10 @@ constexpr CustomDef kCustom[] = {
 const OperatorDef* find_operator(const OperatorInfo& op) {
   if (op.code != BuiltinOperator::CUSTOM) return find_operator(op.code);
   const auto* const at = std::ranges::find(kCustom, op.name, &CustomDef::name);
-  return at == std::end(kCustom) ? nullptr : &at->def;
+  if (at != std::end(kCustom)) return &at->def;
+  static constexpr OperatorDef kPlugin{BuiltinOperator::CUSTOM, 1, kAnyNumber, nullptr,
+                                       plugin_operator};
+  return find_plugin_kernel(plugin_kernel_name(op)) == nullptr ? nullptr : &kPlugin;
 }
 
 Result<ValueId> activated(Importer& importer, ValueId value, const std::string& activation) {

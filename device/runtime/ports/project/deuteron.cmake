@@ -1,6 +1,6 @@
 # Libraries of a firmware project: `deuteron` (loader and executor), `kernels`, `model` (programs,
 # memory, what is linked for them) and `board`.
-# lists DEUTERON_MODELS, _CORE, _KERNELS and _BOARD; DEUTERON_BOARD_FOLDER, _RUN_EVENTS
+# lists DEUTERON_MODELS, _CORE, _KERNELS, _PLUGINS and _BOARD; DEUTERON_BOARD_FOLDER, _RUN_EVENTS
 include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -66,6 +66,16 @@ deuteron_library(deuteron -Os ${DEUTERON_CORE})
 deuteron_library(kernels "-O2;-fno-schedule-insns" ${DEUTERON_KERNELS})
 deuteron_library(model -Os ${DEUTERON_MODELS})
 deuteron_library(board -Os ${DEUTERON_BOARD})
+# Each plug-in has an entry of its own name: that of its file.
+if(DEUTERON_PLUGINS)
+  deuteron_library(plugins -O2 ${DEUTERON_PLUGINS})
+  foreach(source ${DEUTERON_PLUGINS})
+    get_filename_component(entry ${source} NAME_WE)
+    set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS DTR_PLUGIN_ENTRY=${entry})
+  endforeach()
+  target_link_libraries(plugins PUBLIC m)
+  target_link_libraries(model PUBLIC plugins)
+endif()
 foreach(source ${DEUTERON_MODELS})
   if(source MATCHES "(.*)/program.S$")
     set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS

@@ -1,0 +1,16 @@
+// Calls kernels of plug-ins (device/runtime/deuteron_kernel.h).
+#pragma once
+
+#include <span>
+
+#include "device/runtime/deuteron_kernel.h"
+#include "device/runtime/kernel.h"
+
+namespace dtr::runtime {
+
+// NAME(operands, options, result…, results): a list of tensors, a string, an out tensor a result,
+// and the result once more or the list of them. All tensors are contiguous. Errors:
+// kKernelArguments; kKernelFailed with the kernel's own code.
+Status run_plugin_kernel(const dtr_kernel& kernel, std::span<Value* const> values);
+
+}  // namespace dtr::runtime
