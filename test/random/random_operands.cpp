@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ops/custom.h"
+#include "compiler/plugins/plugins.h"
 #include "test/random/random_graph.h"
 
 namespace dtr::test {
@@ -365,6 +367,28 @@ bool draw_detection_postprocess(RandomGraph& graph, Draft& draft) {
   return true;
 }
 
+// A plug-in of this process: half of operand 0, as often as the result has room.
+int32_t halve(const dtr_kernel_call* call) {
+  const auto* x = static_cast<const float*>(call->operands[0].data);
+  auto* y = static_cast<float*>(call->results[0].data);
+  for (size_t i = 0; i < call->results[0].elements; ++i)
+    y[i] = 0.5F * x[i % call->operands[0].elements];
+  return 0;
+}
+bool draw_custom(RandomGraph& graph, Draft& draft) {
+  static constexpr dtr_kernel kKernels[] = {{"random::halve", halve}};
+  static constexpr dtr_plugin kPlugin{DTR_PLUGIN_ABI, 1, kKernels};
+  static const bool added = add_plugin(&kPlugin, "random_operands.cpp").has_value();
+  Dice& dice = graph.dice();
+  const Shape shape = graph.type(draft.operands[0]).shape;
+  if (dice.coin()) draft.operands.push_back(graph.value_of_shape(shape, draft.operands[0]));
+  const Type result{.shape = dice.coin() ? shape : Shape{dice.extent(), dice.extent()}};
+  draft.attributes.set("kernel", std::string("random::halve"));
+  draft.attributes.set("options", std::string(dice.coin() ? "{}" : ""));
+  draft.attributes.set("results", ops::types_text({&result, 1}));
+  return added && element_count(shape) > 0;
+}
+
 // Stand between float and int8 in every graph with floats, or make masks.
 bool draw_elsewhere(RandomGraph&, Draft&) { return false; }
 
@@ -403,7 +427,7 @@ constexpr OperandRow kRows[] = {
     {"aten.where.self", draw_where},
     {"convert", draw_convert, "dtype"},
     {"dequantize", draw_elsewhere},
-    {"deuteron.custom", draw_elsewhere},  // test/unit/plugins_test.cpp, test/lit/cli/plugins.test
+    {"deuteron.custom", draw_custom, "kernel options results"},
     {"lookup", draw_lookup, "codes dtype"},
     {"quantize", draw_elsewhere},
     {"tflite.detection_postprocess", draw_detection_postprocess,

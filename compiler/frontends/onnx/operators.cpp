@@ -90,8 +90,8 @@ std::string_view plain_domain(std::string_view domain) {
 const Operator* find_operator(std::string_view domain, std::string_view name) {
   const auto at = table().find({domain, name});
   if (at != table().end()) return &at->second;
-  static const Operator kPlugin{.max_inputs = kAnyNumber, .build = plugin_operator};
-  return find_plugin_kernel(plugin_kernel_name(domain, name)) == nullptr ? nullptr : &kPlugin;
+  static const Operator plugin_row{.max_inputs = kAnyNumber, .build = plugin_operator};
+  return find_plugin_kernel(plugin_kernel_name(domain, name)) == nullptr ? nullptr : &plugin_row;
 }
 
 bool is_foreign(std::string_view domain) {

@@ -241,9 +241,9 @@ Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, do
 
 OperatorMatch find_operator(std::string_view target) {
   if (const Operator* row = find_row(target)) return {.row = row, .in_place = false};
-  static const Operator kPlugin{.target = {}, .op = {}, .build = plugin_operator};
+  static const Operator plugin_row{.target = {}, .op = {}, .build = plugin_operator};
   if (!writes_to_operand(target) && find_plugin_kernel(plugin_kernel_name(target)) != nullptr)
-    return {.row = &kPlugin, .in_place = false};
+    return {.row = &plugin_row, .in_place = false};
   const size_t overload = target.rfind('.');  // "aten.relu_.default" → "aten.relu.default"
   if (overload == std::string_view::npos || overload == 0 || target[overload - 1] != '_') return {};
   std::string plain(target);
