@@ -2,8 +2,10 @@
 // device (test/device/kernel_calls.cpp).
 //
 //     kernel_calls [--calls N] [--seed S] [--only I] [--mve] [--prefix NAME] [--write FILE]
+//                  [--expect FILE]
 //
-// Ends with 1 if a kernel accepts no call at all, or too few. --only runs one call, to debug it;
+// --expect: every call has the result that it has in such a file, which another build wrote. Ends
+// with 1 if a kernel accepts no call at all, or too few. --only runs one call, to debug it;
 // --mve asks for scratch as a core with MVE wants it; --prefix takes the kernels whose names begin
 // so. The file: u32 count, then of each call u32
 // bytes, u32 result, u32 flags (KernelCall::kErrorAlone, kMayRefuse), the bytes, padded to 4. Plain
@@ -14,6 +16,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "test/fuzz/call_maker.h"
@@ -29,7 +32,7 @@ constexpr uint64_t kCallsOfAKernel = 20;  // from so many on, each must accept o
 
 struct Options {
   uint64_t calls = 20000, seed = 1, only = UINT64_MAX;
-  std::string prefix, file;
+  std::string prefix, file, expected;
 };
 
 bool parse(int argc, char** argv, Options& options) {
@@ -53,6 +56,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.prefix = argv[i];
     } else if (argument == "--write" && ++i < argc) {
       options.file = argv[i];
+    } else if (argument == "--expect" && ++i < argc) {
+      options.expected = argv[i];
     } else {
       good = false;
     }
@@ -60,6 +65,30 @@ bool parse(int argc, char** argv, Options& options) {
   }
   return true;
 }
+
+// The calls of a file, one after the other.
+class Expected {
+ public:
+  explicit Expected(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    bytes_.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  // Whether the next call is that one, with that result; or was refused here, where it may be.
+  bool has(std::span<const std::byte> call, uint32_t result, uint32_t flags, bool refused) {
+    uint32_t head[3];  // size, result, flags
+    if (bytes_.size() < at_ + sizeof head + call.size()) return false;
+    std::memcpy(head, bytes_.data() + at_, sizeof head);
+    const char* const known = bytes_.data() + at_ + sizeof head;
+    at_ += sizeof head + (call.size() + 3) / 4 * 4;
+    return head[0] == call.size() && head[2] == flags &&
+           std::memcmp(known, call.data(), call.size()) == 0 &&
+           (head[1] == result || (refused && (flags & KernelCall::kMayRefuse) != 0));
+  }
+
+ private:
+  std::string bytes_;
+  size_t at_ = sizeof(uint32_t);  // behind the number of calls
+};
 
 class File {
  public:
@@ -90,10 +119,10 @@ class File {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    fmt::print(
-        stderr,
-        "usage: {} [--calls N] [--seed S] [--only I] [--mve] [--prefix NAME] [--write FILE]\n",
-        argv[0]);
+    fmt::print(stderr,
+               "usage: {} [--calls N] [--seed S] [--only I] [--mve] [--prefix NAME] [--write FILE] "
+               "[--expect FILE]\n",
+               argv[0]);
     return 2;
   }
   std::vector<NamedKernel> kernels = all_kernels();
@@ -107,6 +136,7 @@ int main(int argc, char** argv) {
   std::vector<uint64_t> made(kernels.size()), accepted(kernels.size());
   uint64_t all_accepted = 0;
   File file;
+  Expected expected(options.expected);
   for (uint64_t i = 0; i < options.calls; ++i) {
     if (options.only != UINT64_MAX && i != options.only) continue;
     const size_t which = i % kernels.size();
@@ -117,13 +147,21 @@ int main(int argc, char** argv) {
     const Outcome outcome = run_call(kernels[which], call.bytes);
     ++made[which];
     if (outcome.error == Error::kOk) ++accepted[which], ++all_accepted;
-    if (options.file.empty()) continue;
+    if (options.file.empty() && options.expected.empty()) continue;
     const bool error_alone = call.shares_memory || uses_libm(kernels[which].name);
     const bool may_refuse =
         !call.valid && kernels[which].name.find("::quantized_") != std::string::npos;
-    file.add(
-        call.bytes, error_alone ? KernelCall::result_of_error(outcome.error) : outcome.result,
-        (error_alone ? KernelCall::kErrorAlone : 0) | (may_refuse ? KernelCall::kMayRefuse : 0));
+    const uint32_t result =
+        error_alone ? KernelCall::result_of_error(outcome.error) : outcome.result;
+    const uint32_t flags =
+        (error_alone ? KernelCall::kErrorAlone : 0) | (may_refuse ? KernelCall::kMayRefuse : 0);
+    file.add(call.bytes, result, flags);
+    if (!options.expected.empty() &&
+        !expected.has(call.bytes, result, flags, outcome.error == Error::kKernelArguments)) {
+      fmt::print(stderr, "call {} of {} has another result than in {}\n", i, kernels[which].name,
+                 options.expected);
+      return 1;
+    }
   }
   if (options.only != UINT64_MAX) return 0;
   bool good = true;
