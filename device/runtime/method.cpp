@@ -351,7 +351,7 @@ Status Method::run(const Observer* observer) {
       } else if (kernels_[callee] != nullptr) {
         status.error = kernels_[callee](given);
       } else {
-        status = program_->run_plugin_kernel(operator_name(*plan_, callee), given);
+        status = program_->run_plugin_kernel(*plan_, callee, given);
       }
     }
     if (!status.ok()) {

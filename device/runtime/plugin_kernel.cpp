@@ -26,9 +26,22 @@ bool describe(const Value* value, bool written, dtr_kernel_tensor* out) {
   return true;
 }
 
+const dtr_kernel* find(std::span<const dtr_plugin* const> plugins, const OperatorName& name) {
+  for (const dtr_plugin* plugin : plugins) {
+    for (const dtr_kernel& kernel : std::span(plugin->kernels, plugin->kernel_count)) {
+      if (name == kernel.name) return &kernel;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-Status run_plugin_kernel(const dtr_kernel& kernel, std::span<Value* const> values) {
+Status run_plugin_kernel(std::span<const dtr_plugin* const> plugins, const OperatorName& name,
+                         std::span<Value* const> values) {
+  const dtr_kernel* const kernel = find(plugins, name);
+  if (kernel == nullptr) return {Error::kMissingKernel};
+  if (values.empty()) return {};
   constexpr size_t kBeside = 3;  // the operands, the options, the results once more
   dtr_kernel_tensor operands[DTR_KERNEL_TENSORS], results[DTR_KERNEL_TENSORS];
   Arguments arguments(values);
@@ -50,7 +63,7 @@ Status run_plugin_kernel(const dtr_kernel& kernel, std::span<Value* const> value
                              .result_count = static_cast<uint32_t>(result_count),
                              .options = options.data(),
                              .option_bytes = options.size()};
-  const int32_t code = kernel.function(&call);
+  const int32_t code = kernel->function(&call);
   if (code == 0) return {};
   return {Error::kKernelFailed, 0, static_cast<uint32_t>(code)};
 }

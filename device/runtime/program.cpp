@@ -48,7 +48,7 @@ Status Program::check(const LoadOptions& options) const {
     for (uint32_t i = 0; i < pte::list<uint32_t>(plan, pte::ExecutionPlan::VT_OPERATORS).size();
          ++i) {
       const OperatorName name = operator_name(*plan, i);
-      if (find_kernel(name) == nullptr && find_plugin_kernel(name) == nullptr)
+      if (find_kernel(name) == nullptr && !run_plugin_kernel(*plan, i, {}).ok())
         report(Error::kMissingKernel, i, name.name, name.overload);
     }
     const auto& delegates =
@@ -88,18 +88,15 @@ const pte::ExecutionPlan* Program::method(std::string_view name) const {
   return nullptr;
 }
 
+Status Program::run_plugin_kernel(const pte::ExecutionPlan& plan, uint32_t op,
+                                  std::span<Value* const> arguments) const {
+  if (plugins_.run == nullptr) return {Error::kMissingKernel};
+  return plugins_.run(plugins_.plugins, operator_name(plan, op), arguments);
+}
+
 KernelFunction Program::find_kernel(const OperatorName& name) const {
   for (const Kernel& kernel : kernels_) {
     if (name == kernel.name) return kernel.function;
-  }
-  return nullptr;
-}
-
-const dtr_kernel* Program::find_plugin_kernel(const OperatorName& name) const {
-  for (const dtr_plugin* plugin : plugins_.plugins) {
-    for (const dtr_kernel& kernel : std::span(plugin->kernels, plugin->kernel_count)) {
-      if (name == kernel.name) return &kernel;
-    }
   }
   return nullptr;
 }

@@ -21,11 +21,14 @@ class Method;
 // Sets the states of a prepared method to their initial values. Errors: those of Method::reset.
 Status reset_states(Method& method);
 
+struct OperatorName;
+
 // Kernels of plug-ins, which are searched behind the table, and how one is called:
 // run_plugin_kernel (device/runtime/plugin_kernel.h). Null: its code is not linked.
 struct PluginKernels {
   std::span<const dtr_plugin* const> plugins = {};
-  Status (*run)(const dtr_kernel& kernel, std::span<Value* const> arguments) = nullptr;
+  Status (*run)(std::span<const dtr_plugin* const> plugins, const OperatorName& name,
+                std::span<Value* const> arguments) = nullptr;
 };
 
 struct LoadOptions {
@@ -70,11 +73,10 @@ class Program {
   const pte::ExecutionPlan* method(std::string_view name) const;
   // Null if the table does not have it.
   KernelFunction find_kernel(const OperatorName& name) const;
-  const dtr_kernel* find_plugin_kernel(const OperatorName& name) const;
-  // Calls a kernel of a plug-in, which the program has. Errors: those of the kernel.
-  Status run_plugin_kernel(const OperatorName& name, std::span<Value* const> arguments) const {
-    return plugins_.run(*find_plugin_kernel(name), arguments);
-  }
+  // The kernel of a plug-in for an operator of the plan is called; with no arguments it is only
+  // looked for. Errors: kMissingKernel, those of the kernel.
+  Status run_plugin_kernel(const pte::ExecutionPlan& plan, uint32_t op,
+                           std::span<Value* const> arguments) const;
   const Delegate* find_delegate(std::string_view id) const;
   // The data of a constant in the program or in a tensor file; null if the tensor is not a
   // constant.

@@ -107,16 +107,18 @@ void FirmwareModel::choose_kernels() {
 Result<void> FirmwareModel::choose_plugins() {
   for (uint32_t i = 0; plan_->operators() != nullptr && i < plan_->operators()->size(); ++i) {
     const runtime::OperatorName name = runtime::operator_name(*plan_, i);
-    const dtr_kernel* const kernel =
-        program_.find_kernel(name) == nullptr ? program_.find_plugin_kernel(name) : nullptr;
-    if (kernel == nullptr) continue;
-    const PluginFile& file = *find_plugin_file(kernel->name);
-    if (file.source.empty())
+    const std::string kernel = name.overload.empty()
+                                   ? std::string(name.name)
+                                   : fmt::format("{}.{}", name.name, name.overload);
+    const PluginFile* const file =
+        program_.find_kernel(name) == nullptr ? find_plugin_file(kernel) : nullptr;
+    if (file == nullptr) continue;
+    if (file->source.empty())
       return fail(DiagnosticId::kFirmwareBoard,
-                  fmt::format("the kernel `{}` is in a library of this computer", kernel->name),
+                  fmt::format("the kernel `{}` is in a library of this computer", kernel),
                   "give the plug-in's C source in the library's place: --plugin KERNEL.c",
-                  {.file = file.file});
-    if (std::ranges::find(plugins_, &file) == plugins_.end()) plugins_.push_back(&file);
+                  {.file = file->file});
+    if (std::ranges::find(plugins_, file) == plugins_.end()) plugins_.push_back(file);
   }
   return {};
 }
