@@ -23,6 +23,7 @@ INDIRECT = (
         r"dtr::runtime::Method::run\(",
         (KERNEL, DELEGATE + r"run\(", r"^\(anonymous namespace\)::(before|after)\("),
     ),
+    (r"dtr::runtime::Program::run_plugin_kernel\(", (r"dtr::runtime::run_plugin_kernel\(",)),
     (r"dtr::runtime::Method::prepare\(", (r"dtr::runtime::reset_states\(",)),
     (r"dtr::runtime::Method::prepare_delegates\(", (DELEGATE + r"prepare\(",)),
     (r"dtr::runtime::Method::release\(", (DELEGATE + r"release\(",)),
