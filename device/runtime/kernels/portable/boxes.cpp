@@ -105,7 +105,7 @@ Error detection_postprocess_out(std::span<Value* const> values) {
                &kept = arguments.output(14), &count = arguments.output(15);
   if (!arguments.good() || encoded.rank != 3 || encoded.sizes[0] != 1 || encoded.sizes[2] < 4 ||
       scores.rank != 3 || !has_shape(scores, {1, encoded.sizes[1], scores.sizes[2]}) ||
-      !has_shape(anchors, {encoded.sizes[1], 4}) || classes < 1 ||
+      !has_shape(anchors, {encoded.sizes[1], 4}) || classes < 1 || classes >= INT32_MAX ||
       (scores.sizes[2] != classes && scores.sizes[2] != classes + 1) || scales.size() != 4 ||
       most < 1 || most > INT32_MAX || per_box < 1 || per_box > INT32_MAX || per_class < 1 ||
       per_class > INT32_MAX || !has_shape(boxes, {1, most * per_box, 4}) ||
