@@ -45,6 +45,14 @@ std::span<const dtr_kernel> kernels_of(const dtr_plugin& plugin) {
   return {plugin.kernels, plugin.kernel_count};
 }
 
+// The plug-in that has a kernel, and the kernel; null if none has.
+std::pair<const PluginFile*, const dtr_kernel*> find(std::string_view name) {
+  for (const PluginFile& file : std::span(registry().files).first(registry().count))
+    for (const dtr_kernel& kernel : kernels_of(*file.plugin))
+      if (name == kernel.name) return {&file, &kernel};
+  return {};
+}
+
 Result<void> check_table(const dtr_plugin* plugin, const std::string& file) {
   if (plugin == nullptr ||
       (plugin->abi == DTR_PLUGIN_ABI && plugin->kernel_count > 0 && plugin->kernels == nullptr))
@@ -155,19 +163,8 @@ std::span<const dtr_plugin* const> plugins() {
   return std::span(registry().plugins).first(registry().count);
 }
 
-const PluginFile* find_plugin_file(std::string_view kernel) {
-  for (const PluginFile& file : std::span(registry().files).first(registry().count))
-    for (const dtr_kernel& each : kernels_of(*file.plugin))
-      if (kernel == each.name) return &file;
-  return nullptr;
-}
-
-const dtr_kernel* find_plugin_kernel(std::string_view name) {
-  for (const dtr_plugin* plugin : plugins())
-    for (const dtr_kernel& kernel : kernels_of(*plugin))
-      if (name == kernel.name) return &kernel;
-  return nullptr;
-}
+const PluginFile* find_plugin_file(std::string_view kernel) { return find(kernel).first; }
+const dtr_kernel* find_plugin_kernel(std::string_view name) { return find(name).second; }
 
 std::string plugin_remedy(std::string_view kernel) {
   return fmt::format(
