@@ -37,6 +37,13 @@ DType promoted_dtype(const Type& a, const Type& b) {
   return wider(a.dtype, b.dtype);
 }
 
+// What the file states of an output of a node; null if it states nothing.
+const TensorMeta* find_output(const ExportedGraph& graph, const Node& node, size_t output) {
+  if (output >= node.outputs.size()) return nullptr;
+  const auto at = graph.tensors.find(node.outputs[output]);
+  return at == graph.tensors.end() ? nullptr : &at->second;
+}
+
 }  // namespace
 
 NodeImport::NodeImport(Importer& importer, size_t index)
@@ -402,27 +409,22 @@ ValueId NodeImport::folded(ValueId result) {
 }
 
 std::optional<DType> NodeImport::stated_dtype() const {
-  if (node_.outputs.empty()) return std::nullopt;
-  const auto& tensors = importer_.scope_->graph->tensors;
-  const auto at = tensors.find(node_.outputs.front());
-  return at == tensors.end() ? std::nullopt : dtype_of(at->second.scalar_type);
+  const TensorMeta* const tensor = find_output(*importer_.scope_->graph, node_, 0);
+  return tensor == nullptr ? std::nullopt : dtype_of(tensor->scalar_type);
 }
 
 Shape NodeImport::stated_shape() const {
-  if (node_.outputs.empty()) return {};
-  const auto& tensors = importer_.scope_->graph->tensors;
-  const auto at = tensors.find(node_.outputs.front());
-  return at == tensors.end() ? Shape() : at->second.sizes;
+  const TensorMeta* const tensor = find_output(*importer_.scope_->graph, node_, 0);
+  return tensor == nullptr ? Shape() : tensor->sizes;
 }
 
 std::optional<Type> NodeImport::stated_type(size_t output) const {
-  const auto& tensors = importer_.scope_->graph->tensors;
-  const auto at = tensors.find(node_.outputs[output]);
-  if (at == tensors.end() || !at->second.symbol.empty()) return std::nullopt;
-  std::optional<DType> dtype = dtype_of(at->second.scalar_type);
+  const TensorMeta* const tensor = find_output(*importer_.scope_->graph, node_, output);
+  if (tensor == nullptr || !tensor->symbol.empty()) return std::nullopt;
+  std::optional<DType> dtype = dtype_of(tensor->scalar_type);
   if (!dtype) return std::nullopt;
   if (is_float(*dtype)) dtype = DType::kFloat32;
-  return Type{.dtype = *dtype, .shape = at->second.sizes};
+  return Type{.dtype = *dtype, .shape = tensor->sizes};
 }
 
 ValueId NodeImport::known(ValueId value) {
