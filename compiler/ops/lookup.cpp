@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "compiler/ops/define.h"
-#include "compiler/ops/integer.h"
 
 namespace dtr::ops {
 namespace {
-
-constexpr bool is_byte(DType dtype) {
-  return dtype == DType::kInt8 || dtype == DType::kUint8 || dtype == DType::kBool;
-}
 
 // Whether codes of such a type are those of one scale and zero point, or have none.
 bool is_plain(const Type& type) {
@@ -21,7 +16,7 @@ Result<void> verify(const OpView& view) {
   const Type& x = view.operand(0);
   const auto& wanted = view.attribute<std::string>("dtype");
   const auto dtype = dtype_from_name(wanted);
-  if (!is_byte(x.dtype) || !is_plain(x))
+  if (byte_size(x.dtype) != 1 || !is_plain(x))
     return broken(view, fmt::format("the operand is {}, expected i8, u8 or bool, quantized per "
                                     "tensor or not",
                                     name(x.dtype)));

@@ -16,7 +16,7 @@
 #include <map>
 #include <numeric>
 
-#include "compiler/ir/tensor.h"
+#include "compiler/ops/vectors.h"
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
@@ -61,11 +61,9 @@ class FoldLookups : public EachOpPass<FoldLookups> {
 
   bool ends_in_bytes(OpId id) const {
     const Op& op = graph_.op(id);
-    if (op.def == &ops::kQuantize)
-      return graph_.type(op.results[0]).dtype == DType::kInt8 && is_per_tensor(op.results[0]) &&
-             graph_.type(op.operands[0]).dtype == DType::kFloat32;
-    return op.def == &ops::kConvert && is_byte(graph_.type(op.results[0]).dtype) &&
-           graph_.type(op.operands[0]).dtype == DType::kFloat32;
+    const DType dtype = graph_.type(op.results[0]).dtype;
+    return op.def == &ops::kQuantize ? dtype == DType::kInt8 && is_per_tensor(op.results[0])
+                                     : op.def == &ops::kConvert && is_byte(dtype);
   }
 
   // The first operator of a function: from bytes to float32.
@@ -116,34 +114,13 @@ class FoldLookups : public EachOpPass<FoldLookups> {
     });
   }
 
-  // The results of an operator, whose operands are vectors.
   Tensor evaluate(OpId id, const std::map<ValueId, Tensor>& known) const {
-    const Op& op = graph_.op(id);
-    std::vector<Tensor> constants(op.operands.size());
-    std::vector<Type> types;
-    std::vector<TensorView> operands;
-    Type result_type = graph_.type(op.results[0]);
-    for (size_t i = 0; i < op.operands.size(); ++i) {
-      const ValueId operand = op.operands[i];
-      Type& type = types.emplace_back(graph_.type(operand));
-      type.shape = {1};
-      if (const auto at = known.find(operand); at != known.end()) {
-        operands.push_back(at->second.view());
-        result_type.shape = type.shape = operands.back().shape;
-      } else {
-        constants[i] = Tensor::copy_of(type.dtype, type.shape,
-                                       module_.constants.bytes(graph_.value(operand).constant));
-        operands.push_back(constants[i].view());
-      }
+    std::vector<const TensorView*> vectors;
+    for (const ValueId operand : graph_.op(id).operands) {
+      const auto at = known.find(operand);
+      vectors.push_back(at == known.end() ? nullptr : &at->second.view());
     }
-    Tensor result(result_type.dtype, result_type.shape);
-    std::vector<const Type*> operand_types;
-    for (const Type& type : types) operand_types.push_back(&type);
-    const Type* result_types[] = {&result_type};
-    const bool on_codes = op.def == &ops::kQuantize || op.def == &ops::kDequantize;
-    (on_codes ? op.def->evaluate_integer : op.def->evaluate_float)(
-        {op.def, operand_types, &op.attributes, result_types}, operands, {&result.view(), 1});
-    return result;
+    return ops::evaluate_on_vectors(module_, graph_, id, vectors);
   }
 
   // What the function gives for these bytes.

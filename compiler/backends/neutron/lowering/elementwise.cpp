@@ -2,8 +2,11 @@
 // but also x + 3, x · x and 1 / x, and operators that are added. The table is the op's own integer
 // evaluation of all 256 values, so it is bit-exact by construction. A `lookup` also takes and gives
 // bytes that are no codes of int8: its table has the bits.
+#include <cstring>
+
 #include "compiler/backends/neutron/lowering/rules.h"
 #include "compiler/ops/ops.h"
+#include "compiler/ops/vectors.h"
 
 namespace dtr::neutron {
 namespace {
@@ -69,35 +72,19 @@ ValueId table_operand(const Graph& graph, OpId op) {
 }
 
 Table table_of(const Module& module, const Graph& graph, OpId id) {
-  const Op& op = graph.op(id);
-  const BoundOpView view(graph, id);
   const ValueId x = table_operand(graph, id);
   Table codes;
-  Table results{};
   for (size_t i = 0; i < codes.size(); ++i)
     codes[i] = static_cast<int8_t>(static_cast<int>(i) - 128);
-  std::vector<Type> types;
-  std::vector<TensorView> tensors;
-  for (const ValueId operand : op.operands) {
-    Type& type = types.emplace_back(graph.type(operand));
-    type.shape = {operand == x ? int64_t{256} : int64_t{1}};
-    // Evaluation reads operands only, so that the pool's memory may be viewed as a tensor.
-    std::byte* data =
-        operand == x
-            ? reinterpret_cast<std::byte*>(codes.data())
-            : const_cast<std::byte*>(module.constants.bytes(graph.value(operand).constant).data());
-    tensors.push_back({type.dtype, type.shape, data});
-  }
-  std::vector<const Type*> operand_types;
-  for (const Type& type : types) operand_types.push_back(&type);
-  Type result_type = view->result();
-  result_type.shape = {256};
-  const Type* result_types[] = {&result_type};
-  const OpView row{op.def, operand_types, &op.attributes, result_types};
-  const TensorView y{result_type.dtype, result_type.shape,
-                     reinterpret_cast<std::byte*>(results.data())};
-  op.def->evaluate_integer(row, tensors, {&y, 1});
-  return results;
+  const TensorView row{graph.type(x).dtype,
+                       {static_cast<int64_t>(codes.size())},
+                       reinterpret_cast<std::byte*>(codes.data())};
+  std::vector<const TensorView*> vectors;
+  for (const ValueId operand : graph.op(id).operands)
+    vectors.push_back(operand == x ? &row : nullptr);
+  const Tensor results = ops::evaluate_on_vectors(module, graph, id, vectors);
+  std::memcpy(codes.data(), results.bytes().data(), codes.size());
+  return codes;
 }
 
 Table compose(const Table& outer, const Table& inner) {
