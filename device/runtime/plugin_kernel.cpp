@@ -8,14 +8,6 @@
 namespace dtr::runtime {
 namespace {
 
-bool is_contiguous(const Tensor& tensor) {
-  uint8_t at = 0;
-  for (const uint8_t dim : tensor.order()) {
-    if (dim != at++) return false;
-  }
-  return true;
-}
-
 bool describe(const Value* value, bool written, dtr_kernel_tensor* out) {
   if (value == nullptr || value->kind != ValueKind::kTensor) return false;
   const Tensor& tensor = value->tensor;
