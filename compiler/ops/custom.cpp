@@ -135,9 +135,9 @@ void evaluate(const OpView& view, std::span<const TensorView> operands,
   held.reserve(operands.size() + results.size());
   std::vector<dtr_kernel_tensor> given, made;
   for (const TensorView& operand : operands)
-    given.push_back(held.emplace_back(operand).describe(true));
+    given.push_back(held.emplace_back(KernelTensor{operand}).describe(true));
   for (const TensorView& result : results)
-    made.push_back(held.emplace_back(result).describe(false));
+    made.push_back(held.emplace_back(KernelTensor{result}).describe(false));
   const auto& options = view.attribute<std::string>("options");
   const dtr_kernel_call call{.operands = given.data(),
                              .results = made.data(),
