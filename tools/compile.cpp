@@ -62,7 +62,8 @@ void add_calibration_options(CLI::App* verb, std::vector<std::string>& data, Com
       ->excludes(load);
   verb->add_option("--observer", o.observer,
                    "How the range of a value is computed from the observed values")
-      ->check(CLI::IsMember({"histogram", "min-max"}))
+      ->check(CLI::IsMember(std::vector<std::string>(QuantSpec::kObserverNames.begin(),
+                                                     QuantSpec::kObserverNames.end())))
       ->excludes(load)
       ->capture_default_str();
 }

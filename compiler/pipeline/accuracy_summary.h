@@ -19,6 +19,8 @@ struct AccuracyStep {
   // Share of judged samples in the float model's class; empty: the output does not look like
   // scores.
   std::optional<double> same_class = {};
+  // The same two over all samples, each held out once; only of steps that are judged so.
+  std::optional<double> folds_db = {}, folds_same_class = {};
   uint64_t cycles = 0;  // of an inference: NPU as simulated, CPU as estimated
   Verdict verdict = Verdict::kStart;
   std::string why;  // of a verdict that the numbers do not tell

@@ -70,7 +70,7 @@ struct CompileSettings {
   SampleSource samples = {};
   RangeSource ranges = {};
   QuantSpec::Observer observer =
-      QuantSpec::Observer::kHistogram;  // kMinMax replaces the observers of the patterns
+      QuantSpec::Observer::kHistogram;  // others replace it where the patterns have it
   std::vector<std::pair<std::string, int64_t>> dims = {};  // DimensionSizes::given
   bool equalize = false;  // of a float model: compiler/quantizer/equalize.h
   bool rotate = false;    // of a float model: compiler/quantizer/rotate.h

@@ -38,8 +38,7 @@ Observers observers_of(const Graph& graph, const Annotation& annotation) {
   for (const QuantizationGroup& group : annotation.groups)
     for (const ValueId value : group.observed)
       if (!graph.is_constant(value))
-        observers.values[value.index].emplace(group.spec.observer ==
-                                              QuantSpec::Observer::kHistogram);
+        observers.values[value.index].emplace(group.spec.observer != QuantSpec::Observer::kMinMax);
   for (const OpId id : graph.ops()) {
     const Op& op = graph.op(id);
     const std::optional<int> axis =

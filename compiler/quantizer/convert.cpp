@@ -383,7 +383,7 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
     // A constant is known exactly; what was observed may have been smaller than it will be.
     const bool constant =
         std::ranges::all_of(group.observed, [&](ValueId id) { return graph.is_constant(id); });
-    ValueStatistics merged(group.spec.observer == QuantSpec::Observer::kHistogram);
+    ValueStatistics merged(group.spec.observer != QuantSpec::Observer::kMinMax);
     for (const ValueId id : group.observed) {
       const Value& value = graph.value(id);
       if (graph.is_constant(id)) {
@@ -405,9 +405,12 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
     const float least = constant ? std::numeric_limits<float>::min()
                         : silent ? std::max(kActivationEps, group.spec.least_scale)
                                  : group.spec.least_scale;
+    const Expected expected = group.spec.observer == QuantSpec::Observer::kTail && !constant
+                                  ? Expected::kTail
+                                  : Expected::kObserved;
     quantizations.push_back(group.spec.kind == Kind::kSymmetric
-                                ? symmetric_quantization(best_range(merged), least)
-                                : best_quantization(merged, least));
+                                ? symmetric_quantization(best_range(merged, expected), least)
+                                : best_quantization(merged, least, expected));
     if (group.spec.kind == Kind::kFixed &&
         (silent || quantizations.back().scale() * 2 >= group.spec.scale))
       quantizations.back() = fixed();

@@ -92,10 +92,19 @@ struct ChannelStatistics {
 void observe_channels(const TensorView& tensor, size_t axis, std::span<double> sums,
                       std::span<float> low, std::span<float> high);
 
-// The range inside the observed one, containing zero, whose 8-bit quantization has the least
-// expected squared error: rounding error (step²/12 for each element, none for exact zeros) plus the
-// error of the elements that saturate. Without a histogram: the observed range.
-Range best_range(const ValueStatistics& statistics);
+// Which elements a range is chosen for: those that were observed, or also those that other samples
+// will probably have. kTail: beyond the largest observed element M there are n elements whose
+// distances from M are exponential with mean b: b = mean − u of the 16 largest elements, which
+// begin at u, n = 16·exp(−(M − u)/b); and so below the smallest. It helps where channels were
+// equalized, so that the extremes of few samples are near each other; far elements of single
+// channels, which few results depend on, make ranges too wide.
+enum class Expected : uint8_t { kObserved, kTail };
+
+// The range, containing zero, whose 8-bit quantization has the least expected squared error:
+// rounding error (step²/12 for each element, none for exact zeros) plus the error of the elements
+// that saturate. It lies inside the observed one if kObserved. Without a histogram: the observed
+// range.
+Range best_range(const ValueStatistics& statistics, Expected expected = Expected::kObserved);
 
 // scale = (max − min)/(qmax − qmin) of the range widened to contain zero, at least `eps`;
 // zero_point = qmin − round(min/scale), ties to even. Source: PyTorch's
@@ -105,7 +114,8 @@ Quantization affine_quantization(Range range, float eps, int32_t qmin = -128, in
 // affine_quantization of best_range. If all distinct elements are known: of the scales up to 1/15
 // wider, the one with the least error of these elements, so that few values or values on a grid
 // (integers, pixels) are represented exactly.
-Quantization best_quantization(const ValueStatistics& statistics, float eps);
+Quantization best_quantization(const ValueStatistics& statistics, float eps,
+                               Expected expected = Expected::kObserved);
 
 // scale = max(−min, max)/127, at least `eps`; −127…127, zero point 0.
 Quantization symmetric_quantization(Range range, float eps);

@@ -32,7 +32,11 @@ struct QuantSpec {
     kFixed,  // int8 per tensor, −128…127, `scale` and `zero_point` as given, unless it `narrows`
     kShared,  // the quantization of operand `operand` of the same op
   };
-  enum class Observer : uint8_t { kHistogram, kMinMax };
+  // kHistogram, kTail: best_range of what was observed, or is expected (observer.h); kMinMax: the
+  // extremes.
+  enum class Observer : uint8_t { kHistogram, kMinMax, kTail };
+  static constexpr std::array<std::string_view, 3> kObserverNames = {"histogram", "min-max",
+                                                                     "tail"};
 
   Kind kind = Kind::kNone;
   Observer observer = Observer::kHistogram;  // kAffine, kSymmetric

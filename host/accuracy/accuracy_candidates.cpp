@@ -46,8 +46,9 @@ bool looks_like_scores(const Graph& graph) {
 }
 
 // Settings without what all candidates share.
-std::vector<std::byte> pack_candidate(const CompileSettings& settings) {
+std::vector<std::byte> pack_candidate(const CompileSettings& settings, bool over_folds) {
   Packer packer;
+  packer.add(over_folds);
   packer.add(settings.equalize);
   packer.add(settings.rotate);
   packer.add(settings.rounding);
@@ -57,12 +58,13 @@ std::vector<std::byte> pack_candidate(const CompileSettings& settings) {
   return packer.take();
 }
 
-CompileSettings unpack_candidate(std::span<const std::byte> bytes, CompileSettings settings) {
+CompileSettings unpack_candidate(std::span<const std::byte> bytes, CompileSettings settings,
+                                 bool& over_folds) {
   Unpacker unpacker(bytes);
   uint64_t names = 0;
-  DTR_CHECK(unpacker.take(settings.equalize) && unpacker.take(settings.rotate) &&
-            unpacker.take(settings.rounding) && unpacker.take(settings.observer) &&
-            unpacker.take(names));
+  DTR_CHECK(unpacker.take(over_folds) && unpacker.take(settings.equalize) &&
+            unpacker.take(settings.rotate) && unpacker.take(settings.rounding) &&
+            unpacker.take(settings.observer) && unpacker.take(names));
   settings.keep_float.clear();
   for (uint64_t i = 0; i < names; ++i)
     DTR_CHECK(unpacker.take_text(settings.keep_float.emplace_back()));
@@ -72,8 +74,8 @@ CompileSettings unpack_candidate(std::span<const std::byte> bytes, CompileSettin
 // What a worker tells of a candidate.
 struct Verdict {
   uint32_t floats = 0;  // float_fingerprint
-  uint8_t compiles = 0, has_accuracy = 0, has_classes = 0;
-  double sqnr_db = 0, accuracy = 0, same_class = 0;
+  uint8_t compiles = 0, has_accuracy = 0, has_classes = 0, has_folds = 0;
+  double sqnr_db = 0, accuracy = 0, same_class = 0, folds_db = 0, folds_same_class = 0;
   uint64_t cycles = 0;
 };
 
@@ -85,7 +87,9 @@ class CandidateWorker final : public TaskWorker {
   Result<void> prepare(const CompileSettings& base) { return judge_.prepare(base, true); }
 
   Result<std::vector<std::byte>> run(size_t /*task*/, std::span<const std::byte> input) override {
-    const Result<Candidate> made = judge_.make(unpack_candidate(input, judge_.base()), "");
+    bool over_folds = false;
+    CompileSettings settings = unpack_candidate(input, judge_.base(), over_folds);
+    const Result<Candidate> made = judge_.make(std::move(settings), "", over_folds);
     Verdict verdict{.floats = float_fingerprint(judge_.all()), .compiles = made.has_value()};
     if (made) {
       verdict.has_accuracy = made->figures.accuracy.has_value();
@@ -93,6 +97,9 @@ class CandidateWorker final : public TaskWorker {
       verdict.accuracy = made->figures.accuracy.value_or(0);
       verdict.has_classes = made->figures.same_class.has_value();
       verdict.same_class = made->figures.same_class.value_or(0);
+      verdict.has_folds = made->figures.folds_db.has_value();
+      verdict.folds_db = made->figures.folds_db.value_or(0);
+      verdict.folds_same_class = made->figures.folds_same_class.value_or(0);
       verdict.cycles = made->figures.cycles;
     }
     Packer packer;
@@ -148,14 +155,26 @@ Result<void> CandidateJudge::prepare(const CompileSettings& given, bool is_worke
 Result<void> CandidateJudge::choose_samples() {
   const Compilation& all = *all_;
   const Samples& samples = *all.samples();
-  std::vector<size_t> calibrated, judged;
   known_.stream = all.as_read.state_count() > 0;
   known_.held_out = samples.size() >= kFewSamples;
+  classes_ = looks_like_scores(all.as_read);
+  held_out_ = divide(kHeldOut - 1, known_.held_out ? kHeldOut : 1);
+  known_.calibrated = held_out_.calibrated.size();
+  known_.judged = held_out_.judged.samples.size();
+  return run_float(held_out_.judged);
+}
+
+// Judges on sample `part` of every `parts`, of a stream on the last ones, and calibrates on the
+// others; on all of them, if there is one part.
+CandidateJudge::Fold CandidateJudge::divide(size_t part, size_t parts) const {
+  const Samples& samples = *all_->samples();
+  std::vector<size_t> calibrated, judged;
   for (size_t i = 0; i < samples.size(); ++i) {
-    const bool held = known_.stream ? i >= samples.size() - samples.size() / kHeldOut
-                                    : i % kHeldOut == kHeldOut - 1;
-    if (!held || !known_.held_out) calibrated.push_back(i);
-    if (held || !known_.held_out) judged.push_back(i);
+    const bool held = parts == 1      ? true
+                      : known_.stream ? i >= samples.size() - samples.size() / parts
+                                      : i % parts == part;
+    if (!held || parts == 1) calibrated.push_back(i);
+    if (held) judged.push_back(i);
   }
   if (judged.size() > kMostJudged) {
     std::vector<size_t> some;
@@ -163,11 +182,8 @@ Result<void> CandidateJudge::choose_samples() {
       some.push_back(judged[known_.stream ? i : i * judged.size() / kMostJudged]);
     judged = std::move(some);
   }
-  known_.calibrated = calibrated.size();
-  known_.judged = judged.size();
-  calibrated_ = samples.choose(std::move(calibrated));
-  judged_.samples = samples.choose(std::move(judged));
-  return run_float(judged_);
+  return {.calibrated = samples.choose(std::move(calibrated)),
+          .judged = {.samples = samples.choose(std::move(judged))}};
 }
 
 Result<void> CandidateJudge::read_labelled(bool is_worker) {
@@ -254,26 +270,43 @@ Result<std::vector<std::vector<Tensor>>> CandidateJudge::run_program(const Compi
   return outputs;
 }
 
-Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string name) const {
-  AccuracyStep step{.name = std::move(name), .sqnr_db = 99};
-  DTR_ASSIGN(const auto outputs, run_program(made, judged_.samples, &step.cycles));
-  for (size_t k = 0; k < made.as_read.user_output_count(); ++k) {
+double CandidateJudge::Tally::decibels() const {
+  double least = 99;
+  for (const Sqnr& output : outputs) least = std::min(least, output.decibels());
+  return least;
+}
+
+// Adds what the program makes of the samples; the cycles of the first one.
+Result<void> CandidateJudge::count(const Compilation& made, const Judged& judged, Tally& tally,
+                                   uint64_t* cycles) const {
+  DTR_ASSIGN(const auto outputs, run_program(made, judged.samples, cycles));
+  tally.outputs.resize(made.as_read.user_output_count());
+  for (size_t k = 0; k < tally.outputs.size(); ++k) {
     const Type& type = made.as_read.type(made.as_read.outputs()[k]);
     if (type.dtype != DType::kFloat32) continue;  // an index is right or wrong
-    Sqnr sqnr;
     for (size_t i = 0; i < outputs.size(); ++i)
-      sqnr.add(judged_.expected[i][k].view(), outputs[i][k].view());
-    step.sqnr_db = std::min(step.sqnr_db, sqnr.decibels());
+      tally.outputs[k].add(judged.expected[i][k].view(), outputs[i][k].view());
   }
-  if (looks_like_scores(made.as_read)) {
-    size_t same = 0;
-    for (size_t i = 0; i < outputs.size(); ++i)
-      same += is_right(outputs[i][0],
-                       static_cast<int64_t>(argmax(judged_.expected[i][0].values<float>())))
-                  ? 1
-                  : 0;
-    step.same_class = static_cast<double>(same) / static_cast<double>(outputs.size());
-  }
+  tally.samples += outputs.size();
+  for (size_t i = 0; classes_ && i < outputs.size(); ++i)
+    tally.same +=
+        is_right(outputs[i][0], static_cast<int64_t>(argmax(judged.expected[i][0].values<float>())))
+            ? 1
+            : 0;
+  return {};
+}
+
+Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string name) const {
+  Tally tally;
+  return judge(made, std::move(name), tally);
+}
+
+Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string name,
+                                           Tally& tally) const {
+  AccuracyStep step{.name = std::move(name)};
+  DTR_TRY(count(made, held_out_.judged, tally, &step.cycles));
+  step.sqnr_db = tally.decibels();
+  if (classes_) step.same_class = tally.same_class();
   if (!labelled_) return step;
   DTR_ASSIGN(const auto labelled, run_program(made, labelled_->samples, nullptr));
   size_t right = 0;
@@ -283,22 +316,46 @@ Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string 
   return step;
 }
 
+// `tally`: of the held-out samples of the search. Where these are calibrated too, because there are
+// few samples, each of those is held out here.
+Result<void> CandidateJudge::judge_folds(const Candidate& candidate, Tally tally,
+                                         AccuracyStep& figures) {
+  const size_t parts = known_.held_out ? kHeldOut : std::min(kHeldOut, all_->samples()->size());
+  if (known_.stream || parts < 2) return {};
+  if (!others_) {
+    others_.emplace();
+    for (size_t part = 0; part < parts - (known_.held_out ? 1 : 0); ++part) {
+      others_->push_back(divide(part, parts));
+      DTR_TRY(run_float(others_->back().judged));
+    }
+  }
+  if (!known_.held_out) tally = {};
+  for (Fold& fold : *others_) {
+    DTR_ASSIGN(const Compilation made, compile(candidate.settings, fold));
+    DTR_TRY(count(made, fold.judged, tally, nullptr));
+  }
+  figures.folds_db = tally.decibels();
+  if (classes_) figures.folds_same_class = tally.same_class();
+  return {};
+}
+
 // What the default observes with the passes and the observer of a candidate: candidates that differ
 // in other settings need not calibrate again. Null: it has to calibrate.
-const CalibrationResult* CandidateJudge::ranges_for(const CompileSettings& settings) {
-  const Key key{settings.equalize, settings.rotate, settings.observer};
-  if (const auto known = seen_.find(key); known != seen_.end()) return &known->second;
+const CalibrationResult* CandidateJudge::ranges_for(const CompileSettings& settings,
+                                                    Fold& fold) const {
+  const Key key = key_of(settings);
+  if (const auto known = fold.seen.find(key); known != fold.seen.end()) return &known->second;
   if (settings.keep_float == base_.keep_float) return nullptr;  // its compilation observes the same
   CompileSettings plain = base_;
   plain.equalize = settings.equalize;
   plain.rotate = settings.rotate;
   plain.observer = settings.observer;
   plain.rounding = Rounding::kNearest;
-  plain.samples = &calibrated_;
+  plain.samples = &fold.calibrated;
   plain.ranges = FromSamples{};
   Result<Compilation> made = quantize_model(copy_of(source_), plain);
   if (!made || !made->calibration) return nullptr;
-  return &seen_.emplace(key, *std::move(made->calibration)).first->second;
+  return &fold.seen.emplace(key, *std::move(made->calibration)).first->second;
 }
 
 Result<Compilation> CandidateJudge::compile_on(const Samples& samples,
@@ -309,28 +366,35 @@ Result<Compilation> CandidateJudge::compile_on(const Samples& samples,
 }
 
 Result<Compilation> CandidateJudge::compile(const CompileSettings& candidate) {
-  const CalibrationResult* const ranges = ranges_for(candidate);
+  return compile(candidate, held_out_);
+}
+
+Result<Compilation> CandidateJudge::compile(const CompileSettings& candidate, Fold& fold) const {
+  const CalibrationResult* const ranges = ranges_for(candidate, fold);
   if (ranges == nullptr) {
-    Result<Compilation> made = compile_on(calibrated_, candidate);
+    Result<Compilation> made = compile_on(fold.calibrated, candidate);
     if (made && made->calibration && candidate.keep_float == base_.keep_float)
-      seen_.emplace(Key{candidate.equalize, candidate.rotate, candidate.observer},
-                    *made->calibration);
+      fold.seen.emplace(key_of(candidate), *made->calibration);
     return made;
   }
   CompileSettings settings = candidate;
-  settings.samples = &calibrated_;
+  settings.samples = &fold.calibrated;
   settings.ranges = ranges;
   Result<Compilation> made = compile_model(copy_of(source_), settings);
   // Other operators are float: other values are observed.
   if (!made && made.error().id == DiagnosticId::kCalibrationMismatch)
-    return compile_on(calibrated_, candidate);
+    return compile_on(fold.calibrated, candidate);
   return made;
 }
 
-Result<Candidate> CandidateJudge::make(CompileSettings settings, std::string name) {
-  DTR_ASSIGN(Compilation made, compile(settings));
-  DTR_ASSIGN(AccuracyStep figures, judge(made, std::move(name)));
-  return Candidate{std::move(settings), std::move(made), std::move(figures)};
+Result<Candidate> CandidateJudge::make(CompileSettings settings, std::string name,
+                                       bool over_folds) {
+  Candidate candidate{.settings = std::move(settings), .compilation = {}, .figures = {}};
+  DTR_ASSIGN(candidate.compilation, compile(candidate.settings));
+  Tally tally;
+  DTR_ASSIGN(candidate.figures, judge(*candidate.compilation, std::move(name), tally));
+  if (over_folds) DTR_TRY(judge_folds(candidate, std::move(tally), candidate.figures));
+  return candidate;
 }
 
 Result<std::unique_ptr<CandidatePool>> CandidatePool::start(const ModelSource& source,
@@ -354,15 +418,21 @@ Result<std::unique_ptr<CandidatePool>> CandidatePool::start(const ModelSource& s
   return pool;
 }
 
-Result<AccuracyStep> CandidatePool::judge(const CompileSettings& settings, uint32_t floats) {
-  const Bytes wanted = pack_candidate(settings);
+void CandidatePool::expect(const std::vector<CompileSettings>& likely, bool over_folds) {
+  likely_.clear();
+  for (const CompileSettings& settings : likely)
+    likely_.push_back(pack_candidate(settings, over_folds));
+}
+
+Result<AccuracyStep> CandidatePool::judge(const CompileSettings& settings, bool over_folds,
+                                          uint32_t floats) {
+  const Bytes wanted = pack_candidate(settings, over_folds);
   if (const auto known = judged_.find(wanted); known != judged_.end()) return known->second;
   std::vector<Bytes> batch{wanted};
-  for (const CompileSettings& likely : likely_) {
+  for (const Bytes& likely : likely_) {
     if (batch.size() >= pool_->size()) break;
-    Bytes packed = pack_candidate(likely);
-    if (!judged_.contains(packed) && std::ranges::find(batch, packed) == batch.end())
-      batch.push_back(std::move(packed));
+    if (!judged_.contains(likely) && std::ranges::find(batch, likely) == batch.end())
+      batch.push_back(likely);
   }
   if (failure_) return tl::unexpected(*failure_);
   const auto stop = [this](Diagnostic why) {
@@ -380,6 +450,9 @@ Result<AccuracyStep> CandidatePool::judge(const CompileSettings& settings, uint3
     Result<AccuracyStep> step = AccuracyStep{.sqnr_db = verdict.sqnr_db, .cycles = verdict.cycles};
     if (verdict.has_accuracy != 0) step->accuracy = verdict.accuracy;
     if (verdict.has_classes != 0) step->same_class = verdict.same_class;
+    if (verdict.has_folds != 0) step->folds_db = verdict.folds_db;
+    if (verdict.has_folds != 0 && verdict.has_classes != 0)
+      step->folds_same_class = verdict.folds_same_class;
     if (verdict.compiles == 0)
       step = tl::unexpected(unpack_diagnostic(std::span((*results)[i]).subspan(sizeof verdict)));
     judged_.emplace(std::move(batch[i]), std::move(step));

@@ -14,6 +14,7 @@
 #include "compiler/pipeline/accuracy_summary.h"
 #include "compiler/pipeline/compile.h"
 #include "host/accuracy/accuracy_search.h"
+#include "host/accuracy/compare.h"
 #include "host/tasks/tasks.h"
 
 namespace dtr {
@@ -47,14 +48,16 @@ class CandidateJudge {
   Result<Compilation> compile(const CompileSettings& settings);
   // Runs the program on the held-out samples. Errors: those of Session.
   Result<AccuracyStep> judge(const Compilation& made, std::string name) const;
-  // Compiles a candidate and judges it. Errors: those of `compile` and `judge`.
-  Result<Candidate> make(CompileSettings settings, std::string name);
+  // Compiles a candidate and judges it. `over_folds`: also the program of each other fold on the
+  // samples that it holds out, if the samples can be divided so. Errors: those of `compile` and
+  // `judge`.
+  Result<Candidate> make(CompileSettings settings, std::string name, bool over_folds = false);
 
   // Compiles the settings with these samples and ranges of them. Errors: those of compile_model.
   Result<Compilation> compile_on(const Samples& samples, CompileSettings settings) const;
 
  private:
-  using Key = std::tuple<bool, bool, QuantSpec::Observer>;
+  using Key = std::tuple<bool, bool, bool>;  // equalized, rotated, without histograms
   // Samples with the outputs of the float model.
   struct Judged {
     Samples samples;
@@ -62,13 +65,35 @@ class CandidateJudge {
     std::vector<int64_t> labels;  // of the first output; empty: none
   };
 
+  // A division of the samples.
+  struct Fold {
+    Samples calibrated;
+    Judged judged;
+    std::map<Key, CalibrationResult> seen = {};
+  };
+  struct Tally {
+    std::vector<Sqnr> outputs;  // of the float ones
+    size_t same = 0, samples = 0;
+    double decibels() const;  // of the worst output
+    double same_class() const { return static_cast<double>(same) / static_cast<double>(samples); }
+  };
+
+  static Key key_of(const CompileSettings& settings) {
+    return {settings.equalize, settings.rotate, settings.observer == QuantSpec::Observer::kMinMax};
+  }
   Result<void> choose_samples();
+  Fold divide(size_t part, size_t parts) const;
   Result<void> read_labelled(bool is_worker);
   Result<void> run_float(Judged& judged) const;
   Result<std::vector<std::vector<Tensor>>> run_program(const Compilation& made,
                                                        const Samples& samples,
                                                        uint64_t* cycles) const;
-  const CalibrationResult* ranges_for(const CompileSettings& settings);
+  Result<void> count(const Compilation& made, const Judged& judged, Tally& tally,
+                     uint64_t* cycles) const;
+  Result<AccuracyStep> judge(const Compilation& made, std::string name, Tally& tally) const;
+  Result<void> judge_folds(const Candidate& candidate, Tally tally, AccuracyStep& figures);
+  Result<Compilation> compile(const CompileSettings& settings, Fold& fold) const;
+  const CalibrationResult* ranges_for(const CompileSettings& settings, Fold& fold) const;
   double share(size_t right) const;
 
   const ModelSource& source_;
@@ -76,11 +101,11 @@ class CandidateJudge {
   const AccuracySearchOptions& options_;
   std::unique_ptr<Compilation> all_;
   AccuracySummary known_;
-  Samples calibrated_;
-  Judged judged_;
-  std::vector<NamedTensor> read_;  // of the labelled data
+  bool classes_ = false;  // the greatest element of the first output is probably a class
+  Fold held_out_;         // that of the search
+  std::optional<std::vector<Fold>> others_;  // the other folds, once they are needed
+  std::vector<NamedTensor> read_;            // of the labelled data
   std::optional<Judged> labelled_;
-  std::map<Key, CalibrationResult> seen_;
 };
 
 // Candidates, judged by the workers of a pool beside each other.
@@ -93,11 +118,11 @@ class CandidatePool {
                                                       const AccuracySearchOptions& options);
 
   // The candidates that are needed next, in the order in which they probably are.
-  void expect(std::vector<CompileSettings> likely) { likely_ = std::move(likely); }
+  void expect(const std::vector<CompileSettings>& likely, bool over_folds);
   // The figures of a candidate: those that are known, or of a run in which the other workers judge
   // what is expected. Errors: why it does not compile; `failure`, once there is one: those of
   // TaskPool::run, and kProcessFailed, if a worker's float_fingerprint is not `floats`.
-  Result<AccuracyStep> judge(const CompileSettings& settings, uint32_t floats);
+  Result<AccuracyStep> judge(const CompileSettings& settings, bool over_folds, uint32_t floats);
   const std::optional<Diagnostic>& failure() const { return failure_; }
 
  private:
@@ -105,7 +130,7 @@ class CandidatePool {
 
   std::unique_ptr<TaskPool> pool_;
   std::map<Bytes, Result<AccuracyStep>> judged_;  // by pack_candidate
-  std::vector<CompileSettings> likely_;
+  std::vector<Bytes> likely_;
   std::optional<Diagnostic> failure_;
 };
 

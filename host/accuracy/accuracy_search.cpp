@@ -138,7 +138,10 @@ class Search {
     if (settings.equalize && !base.equalize) added.emplace_back("--equalize");
     if (settings.rotate && !base.rotate) added.emplace_back("--rotate");
     if (settings.rounding != base.rounding) added.insert(added.end(), {"--round-weights", "error"});
-    if (settings.observer != base.observer) added.insert(added.end(), {"--observer", "min-max"});
+    if (settings.observer != base.observer) {
+      const auto index = static_cast<size_t>(settings.observer);
+      added.insert(added.end(), {"--observer", std::string(QuantSpec::kObserverNames[index])});
+    }
     for (const std::string& name : settings.keep_float)
       if (std::ranges::find(base.keep_float, name) == base.keep_float.end())
         added.insert(added.end(), {"--keep-float", name});
@@ -146,11 +149,11 @@ class Search {
   }
 
   // Compiles and judges a candidate, or has it judged.
-  Result<Candidate> make(CompileSettings settings, std::string name) {
+  Result<Candidate> make(CompileSettings settings, std::string name, bool over_folds = false) {
     if (options_.on_step) options_.on_step(name);
     Result<Candidate> made = [&]() -> Result<Candidate> {
-      if (pool_ == nullptr) return judge_.make(std::move(settings), name);
-      DTR_ASSIGN(AccuracyStep figures, pool_->judge(settings, floats_));
+      if (pool_ == nullptr) return judge_.make(std::move(settings), name, over_folds);
+      DTR_ASSIGN(AccuracyStep figures, pool_->judge(settings, over_folds, floats_));
       return Candidate{std::move(settings), std::nullopt, std::move(figures)};
     }();
     if (!made) return made;
@@ -160,8 +163,8 @@ class Search {
   }
 
   // What is probably tried next.
-  void expect(std::vector<CompileSettings> likely) {
-    if (pool_ != nullptr) pool_->expect(std::move(likely));
+  void expect(const std::vector<CompileSettings>& likely, bool over_folds = false) {
+    if (pool_ != nullptr) pool_->expect(likely, over_folds);
   }
 
   // The best candidate, compiled here. Null: it cannot be.
@@ -175,26 +178,35 @@ class Search {
   }
 
   // Tries a candidate; keeps it if it is better than the best so far. True if it was kept.
-  bool attempt(CompileSettings settings, const std::string& name, bool may_cost) {
-    Result<Candidate> candidate = make(std::move(settings), name);
+  bool attempt(CompileSettings settings, const std::string& name, bool may_cost,
+               bool over_folds = false) {
+    Result<Candidate> candidate = make(std::move(settings), name, over_folds);
     if (!candidate) {
       summary_.steps.push_back(
           {.name = name, .verdict = Verdict::kFailed, .why = candidate.error().reason});
       return false;
     }
-    AccuracyStep& step = candidate->figures;
+    return decide(*std::move(candidate), may_cost);
+  }
+
+  bool decide(Candidate candidate, bool may_cost) {
+    AccuracyStep& step = candidate.figures;
     const AccuracyStep& best = best_->figures;
     const bool reached = own_goal_ && done();
     const double least = static_cast<double>(reached ? best.cycles : start_cycles_) * kMostCycles;
     step.verdict = Verdict::kRejected;
     const bool saves = step.cycles < best.cycles;
     const double least_gain = reached && !saves ? kWorthALoss : kLeastGain;
-    if (step.sqnr_db < best.sqnr_db + least_gain) {
+    const bool over_folds = step.folds_db && best.folds_db;
+    const double gain = over_folds ? *step.folds_db - *best.folds_db : step.sqnr_db - best.sqnr_db;
+    const bool changes_classes = over_folds && step.folds_same_class
+                                     ? *step.folds_same_class < *best.folds_same_class
+                                     : step.same_class && *step.same_class < *best.same_class;
+    if (gain < least_gain) {
       step.why = fmt::format("gains less than {:.1f} dB", least_gain);
     } else if (step.accuracy && *step.accuracy < *best.accuracy) {
       step.why = "loses accuracy";
-    } else if (step.same_class && *step.same_class < *best.same_class &&
-               step.sqnr_db < best.sqnr_db + kClearGain) {
+    } else if (changes_classes && gain < kClearGain) {
       step.why = "changes more classes";
     } else if (!may_cost && static_cast<double>(step.cycles) > least) {
       step.why = "costs too many cycles";
@@ -205,10 +217,13 @@ class Search {
     } else {
       step.verdict = Verdict::kKept;
     }
+    if (over_folds)
+      step.why += fmt::format("{}each sample held out once: {:.1f} -> {:.1f} dB",
+                              step.why.empty() ? "" : "; ", *best.folds_db, *step.folds_db);
     const bool kept = step.verdict == Verdict::kKept;
     summary_.steps.push_back(step);
     if (kept) {
-      best_ = std::move(*candidate);
+      best_ = std::move(candidate);
       ++kept_;
     }
     return kept;
@@ -281,13 +296,12 @@ class Search {
   // All combinations of what try_free_steps tries first, those with few steps before the others.
   void expect_free_steps() {
     std::vector<CompileSettings> likely;
-    for (const unsigned steps : {1U, 2U, 4U, 3U, 5U, 6U, 7U}) {
+    for (const unsigned steps : {1U, 2U, 3U}) {
       CompileSettings& settings = likely.emplace_back(judge_.base());
       if ((steps & 1U) != 0) settings.equalize = true;
       if ((steps & 2U) != 0) settings.rounding = Rounding::kError;
-      if ((steps & 4U) != 0) settings.observer = QuantSpec::Observer::kMinMax;
     }
-    expect(std::move(likely));
+    expect(likely);
   }
 
   // What costs no cycles.
@@ -316,16 +330,35 @@ class Search {
       attempt(std::move(settings), "round weights by error", false);
       if (enough()) return;
     }
-    if (judge_.base().observer != QuantSpec::Observer::kMinMax) {
-      CompileSettings settings = best_->settings;
-      settings.observer = QuantSpec::Observer::kMinMax;
-      attempt(std::move(settings), "ranges from minimum and maximum", false);
-      if (enough()) return;
-    }
+    try_observers();
+    if (enough()) return;
     // What did not help weights of the default may help others.
     if (!at_first && kept_ > 0) equalized();
     try_float_outputs();
     if (own_goal_ && own_tries_ >= kSmallTries) try_all_float();
+  }
+
+  // Few samples do not show what others saturate, and least of all the held-out ones: each sample
+  // is held out once.
+  void try_observers() {
+    using Observer = QuantSpec::Observer;
+    if (judge_.base().observer != Observer::kHistogram) return;
+    std::vector<CompileSettings> likely(3, best_->settings);
+    likely[1].observer = Observer::kTail;
+    likely[2].observer = Observer::kMinMax;
+    expect(likely, true);
+    Result<Candidate> now = make(best_->settings, best_->figures.name, true);
+    if (!now) return;
+    now->figures.verdict = best_->figures.verdict;
+    best_ = std::move(*now);
+    for (const auto& [observer, name] :
+         {std::pair(Observer::kTail, "ranges with a fitted tail"),
+          std::pair(Observer::kMinMax, "ranges from minimum and maximum")}) {
+      CompileSettings settings = best_->settings;
+      settings.observer = observer;
+      attempt(std::move(settings), name, false, true);
+      if (enough()) return;
+    }
   }
 
   // Of small layers calls cost more than products: the CPU may be faster with all of them in float.
@@ -356,7 +389,7 @@ class Search {
     std::vector<CompileSettings> likely;
     for (const std::string& name : names)
       if (!name.empty()) likely.push_back(with_float(best_->settings, {name}));
-    expect(std::move(likely));
+    expect(likely);
     for (const std::string& name : names) {
       if (name.empty() || enough()) continue;
       CompileSettings settings = with_float(best_->settings, {name});
@@ -430,7 +463,7 @@ class Search {
     const AccuracyStep from = best_->figures;
     std::vector<CompileSettings> likely;
     for (const FloatChoice& choice : all) likely.push_back(with_float(settings, choice.names));
-    expect(std::move(likely));
+    expect(likely);
     const size_t half = own_tries_ / 2;  // the rest is for what they add up to
     for (FloatChoice& choice : all) {
       if (own_goal_ && own_tries_ <= half) break;
@@ -454,7 +487,7 @@ class Search {
       std::vector<CompileSettings> chain{next};
       for (size_t k = i + 1; k < all.size(); ++k)
         chain.push_back(with_float(chain.back(), all[k].names));
-      expect(std::move(chain));
+      expect(chain);
       if (!may_try()) return;
       attempt(std::move(next), text_of(choice.names), true);
       if (done()) return;
@@ -490,7 +523,7 @@ class Search {
       growths.push_back(
           {fmt::format("float: the {} operators that add most error", count), likely.back()});
     }
-    expect(std::move(likely));
+    expect(likely);
     for (Growth& growth : growths) {
       if (!options_.frontier) {
         if (!may_try()) return;

@@ -221,8 +221,9 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
                   .row_packing = options.row_packing,
                   .schedule = schedule,
                   .converter = converter},
-      .observer = options.observer == "min-max" ? QuantSpec::Observer::kMinMax
-                                                : QuantSpec::Observer::kHistogram,
+      .observer = static_cast<QuantSpec::Observer>(
+          std::ranges::find(QuantSpec::kObserverNames, options.observer) -
+          QuantSpec::kObserverNames.begin()),
       .equalize = options.equalize,
       .rotate = options.rotate,
       .rounding = options.round_weights == "error" ? Rounding::kError : Rounding::kNearest,

@@ -93,7 +93,7 @@ def compile(
         states: the first ones); a note on standard error says how many there were.
     calibrate_random: number of samples of noise instead of real inputs; the accuracy will be poor.
     load_calibration, save_calibration: files of observed ranges (.json).
-    observer: ``histogram`` or ``min-max``.
+    observer: ``histogram``, ``min-max`` or ``tail``.
     accuracy: ``auto`` searches the settings with which the program is nearest to the float model,
         judged on held-out samples in the simulator (docs/quantization.md); ``Program.accuracy`` says
         what it did. ^C ends the search with the best program so far; a second one ends the call.
@@ -130,7 +130,7 @@ def compile(
     Returns a Program, whose bytes are those that the command writes.
     Raises Error; an exception of your iterable is passed on.
     """
-    check_choice("observer", observer, ("histogram", "min-max"))
+    check_choice("observer", observer, ("histogram", "min-max", "tail"))
     check_choice("accuracy", accuracy, ("default", "auto"))
     check_choice("round_weights", round_weights, ("nearest", "error"))
     check_choice("io", io, ("float", "int8"))

@@ -434,15 +434,58 @@ TEST(Candidates, AreJudgedAlikeByWorkers) {
   for (const bool equalize : {false, true}) {
     CompileSettings settings = base;
     settings.equalize = equalize;
-    const Result<Candidate> own = judge.make(settings, "");
-    ASSERT_TRUE(own) << to_text(own.error());
-    const auto theirs = (*pool)->judge(settings, float_fingerprint(judge.all()));
-    ASSERT_TRUE(theirs) << to_text(theirs.error());
-    EXPECT_EQ(theirs->sqnr_db, own->figures.sqnr_db);
-    EXPECT_EQ(theirs->cycles, own->figures.cycles);
-    decibels_of.push_back(own->figures.sqnr_db);
+    for (const bool over_folds : {false, true}) {
+      const Result<Candidate> own = judge.make(settings, "", over_folds);
+      ASSERT_TRUE(own) << to_text(own.error());
+      const auto theirs = (*pool)->judge(settings, over_folds, float_fingerprint(judge.all()));
+      ASSERT_TRUE(theirs) << to_text(theirs.error());
+      EXPECT_EQ(theirs->sqnr_db, own->figures.sqnr_db);
+      EXPECT_EQ(theirs->folds_db, own->figures.folds_db);
+      EXPECT_EQ(own->figures.folds_db.has_value(), over_folds);
+      EXPECT_EQ(theirs->cycles, own->figures.cycles);
+      decibels_of.push_back(own->figures.sqnr_db);
+    }
   }
-  EXPECT_GT(decibels_of[1], decibels_of[0] + 1);
+  EXPECT_EQ(decibels_of[1], decibels_of[0]);
+  EXPECT_GT(decibels_of[2], decibels_of[0] + 1);
+
+  // Each fold as the one that is held out: two of eight samples, or one of three. Over all folds
+  // the error is a mean of theirs. Sample `part` moves behind the others, in its place there.
+  for (const size_t count : {8, 3}) {
+    const size_t parts = std::min<size_t>(4, count);
+    double least = 99, most = -99;
+    for (size_t part = 0; part < parts; ++part) {
+      std::vector<size_t> order;
+      for (size_t i = 0; i < count; ++i)
+        order.push_back((i + part + 1) % parts + i / parts * parts);
+      const Samples turned = samples.choose(order);
+      std::vector<size_t> others, own;
+      for (size_t i = 0; i < count; ++i) (i % parts == parts - 1 ? own : others).push_back(i);
+      const Samples calibrated = turned.choose(others), judged = turned.choose(own);
+      CompileSettings settings = base;
+      settings.samples = &judged;
+      CandidateJudge of_fold(source, settings, options);
+      ASSERT_TRUE(of_fold.prepare(settings, true));  // few samples: it judges on all of them
+      const Result<Compilation> made = of_fold.compile_on(calibrated, base);
+      ASSERT_TRUE(made);
+      const double decibels = of_fold.judge(*made, "")->sqnr_db;
+      least = std::min(least, decibels);
+      most = std::max(most, decibels);
+    }
+    const Samples some = samples.choose([&] {
+      std::vector<size_t> first(count);
+      std::iota(first.begin(), first.end(), size_t{0});
+      return first;
+    }());
+    CompileSettings settings = base;
+    settings.samples = &some;
+    CandidateJudge of_all(source, settings, options);
+    ASSERT_TRUE(of_all.prepare(settings, true));
+    const Result<Candidate> own = of_all.make(settings, "", true);
+    ASSERT_TRUE(own && own->figures.folds_db);
+    EXPECT_GT(*own->figures.folds_db, least);
+    EXPECT_LT(*own->figures.folds_db, most);
+  }
 }
 
 }  // namespace

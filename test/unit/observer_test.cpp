@@ -237,6 +237,42 @@ TEST(Observer, SaturationCountsThreeTimes) {
   EXPECT_NEAR(best_range(statistics).max, 2.0F, 0.01F);
 }
 
+// 114,298 elements spread evenly over (0, 1), and 16 over [2, 4], the mean 1 above 2: beyond 4
+// there are n = 16 · exp(−2) elements. A range of [0, h] costs 114,314 · (h / 255)² / 12 for
+// rounding and 3 · n · 2 · exp(4 − h) for saturation, least where 114,314 · h / (6 · 255²) = 6 · n
+// · exp(4 − h): at h = 6.
+TEST(Observer, ExpectsTheTailOfTheLargestElements) {
+  for (const float sign : {1.0F, -1.0F}) {
+    std::vector<float> values(114'314);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = sign * (i < 16 ? 2 + static_cast<float>(i) * (2.0F / 15)
+                                 : (static_cast<float>(i) - 15.5F) / 114'298);
+    ValueStatistics statistics;
+    EXPECT_TRUE(statistics.observe(values));
+    const Range range = best_range(statistics, Expected::kTail);
+    EXPECT_NEAR(sign > 0 ? range.max : -range.min, 6.0F, 0.07F);
+    EXPECT_NEAR(sign > 0 ? range.min : -range.max, 0.0F, 0.01F);
+    const Range observed = best_range(statistics);
+    EXPECT_LE(sign > 0 ? observed.max : -observed.min, 4.0F);
+    EXPECT_EQ(best_quantization(statistics, kActivationEps, Expected::kTail),
+              affine_quantization(range, kActivationEps));
+  }
+}
+
+// A bound, as that of ReLU6, which more than 16 elements reach; and 31 elements, two less than a
+// tail at either end.
+TEST(Observer, ExpectsNoTailAtABoundNorOfFewElements) {
+  std::vector<float> bounded(1000);
+  for (size_t i = 0; i < bounded.size(); ++i)
+    bounded[i] = std::clamp(static_cast<float>(i) / 100 - 1, 0.0F, 6.0F);
+  for (const std::span<const float> values :
+       {std::span<const float>(bounded), std::span<const float>(bounded).subspan(90, 31)}) {
+    ValueStatistics statistics;
+    EXPECT_TRUE(statistics.observe(values));
+    EXPECT_EQ(best_range(statistics, Expected::kTail), best_range(statistics));
+  }
+}
+
 // Any split of the data over any number of observers, merged in any order, is the same statistics.
 TEST(Observer, MergesExactly) {
   std::mt19937 generator(9);

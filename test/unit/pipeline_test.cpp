@@ -68,6 +68,45 @@ TEST(Pipeline, RangesClipOutliersUnlessMinMaxIsAskedFor) {
   EXPECT_EQ(scale(), scale(QuantSpec::Observer::kHistogram));
 }
 
+// 64 elements from 0 to 6, of which the 16 largest are 1 above their least in the mean. Samples may
+// have larger ones, a constant has not.
+TEST(Pipeline, OnlySamplesHaveATail) {
+  std::string constant;
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", Tensor(DType::kFloat32, {1, 1, 64})});
+  const auto values = arrays[0].tensor.values<float>();
+  for (int i = 0; i < 64; ++i) {
+    values[static_cast<size_t>(i)] =
+        i < 48 ? static_cast<float>(i) / 12.0F : 4 + static_cast<float>(i - 48) * (2.0F / 15);
+    constant += fmt::format("{}{}", i == 0 ? "" : ", ", values[static_cast<size_t>(i)]);
+  }
+  const auto scales = [&](QuantSpec::Observer observer) {
+    Module module = parse(fmt::format(
+        "graph @forward(%x: f32[1,64]) {{\n  %c: f32[64] = constant dense<{}>\n  %y: f32[1,64] = "
+        "aten.add.Tensor(%x, %c)\n  return %y\n}}\n",
+        constant));
+    const auto samples = Samples::bind(module.forward(), arrays, "x.npz");
+    EXPECT_TRUE(samples);
+    const auto quantized = quantize_model(
+        std::move(module),
+        {.target = find_target("imxrt700"), .samples = &*samples, .observer = observer});
+    EXPECT_TRUE(quantized) << (quantized ? "" : to_text(quantized.error()));
+    const Graph& graph = quantized->quantized;
+    std::pair<float, float> found;  // of the input, of the constant
+    for (const OpId id : graph.ops()) {
+      if (graph.op(id).def != &ops::kAddTensor) continue;
+      found.first = graph.type(graph.op(id).operands[0]).quantization->scale();
+      found.second = graph.type(graph.op(id).operands[1]).quantization->scale();
+    }
+    return found;
+  };
+  const auto [input, known] = scales(QuantSpec::Observer::kHistogram);
+  const auto [roomy, same] = scales(QuantSpec::Observer::kTail);
+  EXPECT_GT(roomy, 1.3F * input);
+  EXPECT_GT(same, 0);
+  EXPECT_EQ(same, known);
+}
+
 // A weight that is computed: of the step on the way, which is as large, nothing is left.
 TEST(Pipeline, ReleasesConstantsThatOnlyLedToOthers) {
   auto quantized =
