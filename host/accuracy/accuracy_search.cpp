@@ -575,7 +575,9 @@ class Search {
     for (int i = 1; i < kMostRefits && min_sqnr_ && summary_.cut.empty(); ++i) {
       if (meets(summary_.result) || seconds_left() <= 0) return {};
       if (summary_.result.sqnr_db >= *min_sqnr_) return {};  // labels are missed, not decibels
-      shortfall_ += *min_sqnr_ - summary_.result.sqnr_db + kBeyond;
+      // What the best program loses with ranges of all samples, the next one will lose too.
+      shortfall_ = std::max(shortfall_ + *min_sqnr_, best_->figures.sqnr_db) -
+                   summary_.result.sqnr_db + kBeyond;
       const size_t before = kept_;
       const Limit limit(seconds_left());
       try {
