@@ -347,10 +347,10 @@ class Search {
     likely[1].observer = Observer::kTail;
     likely[2].observer = Observer::kMinMax;
     expect(likely, true);
-    Result<Candidate> now = make(best_->settings, best_->figures.name, true);
+    const Result<Candidate> now = make(best_->settings, "each sample held out once", true);
     if (!now) return;
-    now->figures.verdict = best_->figures.verdict;
-    best_ = std::move(*now);
+    best_->figures.folds_db = now->figures.folds_db;
+    best_->figures.folds_same_class = now->figures.folds_same_class;
     for (const auto& [observer, name] :
          {std::pair(Observer::kTail, "ranges with a fitted tail"),
           std::pair(Observer::kMinMax, "ranges from minimum and maximum")}) {
