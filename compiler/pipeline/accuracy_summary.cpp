@@ -66,9 +66,13 @@ std::string options_text(const AccuracyStep& step) {
 
 std::string judged_samples(const AccuracySummary& summary) {
   std::string text =
-      fmt::format("calibrated on {} samples, judged on {}", summary.calibrated, summary.judged);
+      summary.in_turn ? fmt::format("{} samples, each judged with ranges of others", summary.judged)
+                      : fmt::format("calibrated on {} samples, judged on {}", summary.calibrated,
+                                    summary.judged);
   if (!summary.held_out)
     text += " of the same, which are too few to hold some out";
+  else if (summary.in_turn)
+    text += ", because they are few";
   else if (summary.stream)
     text += ", the last of the stream";
   else
@@ -99,9 +103,10 @@ std::string to_text(const AccuracySummary& summary) {
     add(step, first ? "" : fmt::format("{:+.1f}", step.sqnr_db - best), verdict_of(step));
     if (first || step.verdict == AccuracyStep::Verdict::kKept) best = step.sqnr_db;
   }
-  add(summary.start, "", "default, all samples");
+  const std::string_view on = summary.in_turn ? "" : ", all samples";
+  add(summary.start, "", fmt::format("default{}", on));
   add(summary.result, fmt::format("{:+.1f}", summary.result.sqnr_db - summary.start.sqnr_db),
-      "this program, all samples");
+      fmt::format("this program{}", on));
   text += '\n' + table.text(60);
   if (!summary.result.options.empty())
     text += fmt::format("options {}\n", options_text(summary.result));

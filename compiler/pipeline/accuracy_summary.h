@@ -30,7 +30,8 @@ struct AccuracyStep {
 
 struct AccuracySummary {
   size_t calibrated = 0, judged = 0, labelled = 0;  // samples
-  bool held_out = false;  // the judged samples are not among the calibrated ones
+  bool held_out = false;  // programs are judged on samples that they were not calibrated on
+  bool in_turn = false;   // every sample is, each with ranges of others, because there are few
   bool stream = false;    // samples are in their order, the judged ones behind the others
   std::optional<double> float_accuracy;
   std::vector<AccuracyStep> steps;   // in the order in which they were tried

@@ -156,9 +156,11 @@ Result<void> CandidateJudge::choose_samples() {
   const Compilation& all = *all_;
   const Samples& samples = *all.samples();
   known_.stream = all.as_read.state_count() > 0;
-  known_.held_out = samples.size() >= kFewSamples;
+  const bool few = samples.size() < kFewSamples;
+  known_.in_turn = few && !known_.stream && samples.size() > 1;
+  known_.held_out = !few || known_.in_turn;
   classes_ = looks_like_scores(all.as_read);
-  held_out_ = divide(kHeldOut - 1, known_.held_out ? kHeldOut : 1);
+  held_out_ = divide(kHeldOut - 1, few ? 1 : kHeldOut);
   known_.calibrated = held_out_.calibrated.size();
   known_.judged = held_out_.judged.samples.size();
   return run_float(held_out_.judged);
@@ -316,20 +318,19 @@ Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string 
   return step;
 }
 
-// `tally`: of the held-out samples of the search. Where these are calibrated too, because there are
-// few samples, each of those is held out here.
+// `tally`: of the held-out samples of the search; of no use where samples are judged in turn.
 Result<void> CandidateJudge::judge_folds(const Candidate& candidate, Tally tally,
                                          AccuracyStep& figures) {
-  const size_t parts = known_.held_out ? kHeldOut : std::min(kHeldOut, all_->samples()->size());
+  const size_t parts = std::min(kHeldOut, all_->samples()->size());
   if (known_.stream || parts < 2) return {};
   if (!others_) {
     others_.emplace();
-    for (size_t part = 0; part < parts - (known_.held_out ? 1 : 0); ++part) {
+    for (size_t part = 0; part < parts - (known_.in_turn ? 0 : 1); ++part) {
       others_->push_back(divide(part, parts));
       DTR_TRY(run_float(others_->back().judged));
     }
   }
-  if (!known_.held_out) tally = {};
+  if (known_.in_turn) tally = {};
   for (Fold& fold : *others_) {
     DTR_ASSIGN(const Compilation made, compile(candidate.settings, fold));
     DTR_TRY(count(made, fold.judged, tally, nullptr));
@@ -393,7 +394,12 @@ Result<Candidate> CandidateJudge::make(CompileSettings settings, std::string nam
   DTR_ASSIGN(candidate.compilation, compile(candidate.settings));
   Tally tally;
   DTR_ASSIGN(candidate.figures, judge(*candidate.compilation, std::move(name), tally));
-  if (over_folds) DTR_TRY(judge_folds(candidate, std::move(tally), candidate.figures));
+  if (over_folds || known_.in_turn)
+    DTR_TRY(judge_folds(candidate, std::move(tally), candidate.figures));
+  if (known_.in_turn) {
+    candidate.figures.sqnr_db = *std::exchange(candidate.figures.folds_db, std::nullopt);
+    candidate.figures.same_class = std::exchange(candidate.figures.folds_same_class, std::nullopt);
+  }
   return candidate;
 }
 

@@ -48,9 +48,9 @@ class CandidateJudge {
   Result<Compilation> compile(const CompileSettings& settings);
   // Runs the program on the held-out samples. Errors: those of Session.
   Result<AccuracyStep> judge(const Compilation& made, std::string name) const;
-  // Compiles a candidate and judges it. `over_folds`: also the program of each other fold on the
-  // samples that it holds out, if the samples can be divided so. Errors: those of `compile` and
-  // `judge`.
+  // Compiles a candidate and judges it; over all folds, where `known` says that samples are judged
+  // in turn. `over_folds`: also the program of each other fold on the samples that it holds out, if
+  // the samples can be divided so. Errors: those of `compile` and `judge`.
   Result<Candidate> make(CompileSettings settings, std::string name, bool over_folds = false);
 
   // Compiles the settings with these samples and ranges of them. Errors: those of compile_model.

@@ -89,7 +89,7 @@ class Search {
     const Compilation& all = judge_.all();
     floats_ = float_fingerprint(all);
     summary_ = judge_.known();
-    DTR_ASSIGN(summary_.start, judge_.judge(all, "default"));
+    DTR_ASSIGN(summary_.start, judge_whole(all, judge_.base(), "default"));
     if (own_goal_) set_own_goal();
     describe_goal();
     CompileSettings chosen = judge_.base();
@@ -130,6 +130,16 @@ class Search {
   }
 
   // ---- candidates
+
+  // The figures of a program with ranges of all samples; of the settings, where these figures would
+  // be those of samples that the ranges come from.
+  Result<AccuracyStep> judge_whole(const Compilation& made, const CompileSettings& settings,
+                                   std::string name) {
+    if (!judge_.known().in_turn) return judge_.judge(made, std::move(name));
+    return judge_.make(settings, std::move(name)).map([](Candidate candidate) {
+      return std::move(candidate.figures);
+    });
+  }
 
   // What the command needs besides the given options for these settings.
   std::vector<std::string> added_options(const CompileSettings& settings) const {
@@ -218,8 +228,8 @@ class Search {
       step.verdict = Verdict::kKept;
     }
     if (over_folds)
-      step.why += fmt::format("{}each sample held out once: {:.1f} -> {:.1f} dB",
-                              step.why.empty() ? "" : "; ", *best.folds_db, *step.folds_db);
+      step.why = fmt::format("each held out once: {:.1f} -> {:.1f} dB{}{}", *best.folds_db,
+                             *step.folds_db, step.why.empty() ? "" : "; ", step.why);
     const bool kept = step.verdict == Verdict::kKept;
     summary_.steps.push_back(step);
     if (kept) {
@@ -597,7 +607,7 @@ class Search {
   Result<void> refit(const Samples& samples, CompileSettings& chosen) {
     CompileSettings settings = best_->settings;
     DTR_ASSIGN(const Compilation made, judge_.compile_on(samples, settings));
-    DTR_ASSIGN(AccuracyStep result, judge_.judge(made, "result"));
+    DTR_ASSIGN(AccuracyStep result, judge_whole(made, settings, "result"));
     // Than the default, or what was compiled so before.
     const bool worse = result.sqnr_db < summary_.result.sqnr_db ||
                        (result.accuracy && *result.accuracy < *summary_.result.accuracy);

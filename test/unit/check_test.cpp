@@ -482,9 +482,11 @@ TEST(Candidates, AreJudgedAlikeByWorkers) {
     CandidateJudge of_all(source, settings, options);
     ASSERT_TRUE(of_all.prepare(settings, true));
     const Result<Candidate> own = of_all.make(settings, "", true);
-    ASSERT_TRUE(own && own->figures.folds_db);
-    EXPECT_GT(*own->figures.folds_db, least);
-    EXPECT_LT(*own->figures.folds_db, most);
+    ASSERT_TRUE(own);
+    EXPECT_EQ(of_all.known().in_turn, count == 3);
+    const double decibels = count == 3 ? own->figures.sqnr_db : own->figures.folds_db.value_or(0);
+    EXPECT_GT(decibels, least);
+    EXPECT_LT(decibels, most);
   }
 }
 
