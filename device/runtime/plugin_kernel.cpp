@@ -8,6 +8,17 @@
 namespace dtr::runtime {
 namespace {
 
+// Dimensions of extent 1 do not matter.
+bool is_contiguous(const Tensor& tensor) {
+  uint8_t least = 0;
+  for (const uint8_t dim : tensor.order()) {
+    if (tensor.sizes[dim] == 1) continue;
+    if (dim < least) return false;
+    least = dim;
+  }
+  return true;
+}
+
 bool describe(const Value* value, bool written, dtr_kernel_tensor* out) {
   if (value == nullptr || value->kind != ValueKind::kTensor) return false;
   const Tensor& tensor = value->tensor;

@@ -46,17 +46,6 @@ inline void fill_strides(const Tensor& tensor, int32_t* strides) {
   }
 }
 
-// True if the elements lie in logical order; dimensions of extent 1 do not matter.
-inline bool is_contiguous(const Tensor& tensor) {
-  int last = -1;
-  for (const uint8_t dim : tensor.order()) {
-    if (tensor.sizes[dim] == 1) continue;
-    if (dim < last) return false;
-    last = dim;
-  }
-  return true;
-}
-
 // True if the elements of both have the same physical order; dimensions of extent 1 do not matter.
 inline bool same_order(const Tensor& a, const Tensor& b) {
   if (a.rank != b.rank) return false;

@@ -45,6 +45,16 @@ bool read_pool_image(const Tensor& tensor, Image* image) {
   return true;
 }
 
+bool is_contiguous(const Tensor& tensor) {
+  int last = -1;
+  for (const uint8_t dim : tensor.order()) {
+    if (tensor.sizes[dim] == 1) continue;
+    if (dim < last) return false;
+    last = dim;
+  }
+  return true;
+}
+
 bool Axis::good() const {
   if (kernel < 1 || stride < 1 || stride > kMax || padding < 0 || padding > kMax || dilation < 1 ||
       dilation > kMax)

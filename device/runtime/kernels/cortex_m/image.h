@@ -26,6 +26,8 @@ bool read_image(const Tensor& tensor, Image* image);
 // The same, or for a pool: [C, H, W], contiguous, is an image of one channel for each C.
 bool read_pool_image(const Tensor& tensor, Image* image);
 
+bool is_contiguous(const Tensor& tensor);
+
 // One axis of a window: output o covers the inputs o · stride − padding + k · dilation, k < kernel.
 struct Axis {
   int32_t in = 1, out = 1, kernel = 1, stride = 1, padding = 0, dilation = 1;

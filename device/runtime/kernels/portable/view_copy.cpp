@@ -9,6 +9,16 @@
 namespace dtr::runtime::portable {
 namespace {
 
+bool is_contiguous(const Tensor& tensor) {
+  int last = -1;
+  for (int i = 0; i < tensor.rank; ++i) {
+    if (tensor.sizes[tensor.dim_order[i]] == 1) continue;
+    if (tensor.dim_order[i] < last) return false;
+    last = tensor.dim_order[i];
+  }
+  return true;
+}
+
 Error reshape(std::span<Value* const> values) {
   Arguments arguments(values);
   const Tensor& in = arguments.tensor(0);
