@@ -66,13 +66,12 @@ std::string options_text(const AccuracyStep& step) {
 
 std::string judged_samples(const AccuracySummary& summary) {
   std::string text =
-      summary.in_turn ? fmt::format("{} samples, each judged with ranges of others", summary.judged)
-                      : fmt::format("calibrated on {} samples, judged on {}", summary.calibrated,
-                                    summary.judged);
-  if (!summary.held_out)
+      fmt::format("calibrated on {} samples, judged on {}", summary.calibrated, summary.judged);
+  if (summary.in_turn)
+    text = fmt::format("{} samples, each judged with ranges of others, because they are few",
+                       summary.judged);
+  else if (!summary.held_out)
     text += " of the same, which are too few to hold some out";
-  else if (summary.in_turn)
-    text += ", because they are few";
   else if (summary.stream)
     text += ", the last of the stream";
   else

@@ -226,7 +226,6 @@ class Compiler {
     separations.asked_float = asked_float_;
     if (c_.equalization) separations.scaling = c_.equalization->scaled_inputs;
     annotation_ = annotate(graph(), patterns_, separations);
-    if (settings_.observer == QuantSpec::Observer::kHistogram) return;
     for (QuantizationGroup& group : annotation_.groups)
       if (group.spec.observer == QuantSpec::Observer::kHistogram)
         group.spec.observer = settings_.observer;

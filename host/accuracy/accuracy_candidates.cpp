@@ -319,8 +319,7 @@ Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string 
 }
 
 // `tally`: of the held-out samples of the search; of no use where samples are judged in turn.
-Result<void> CandidateJudge::judge_folds(const Candidate& candidate, Tally tally,
-                                         AccuracyStep& figures) {
+Result<void> CandidateJudge::judge_folds(Candidate& candidate, Tally tally) {
   const size_t parts = std::min(kHeldOut, all_->samples()->size());
   if (known_.stream || parts < 2) return {};
   if (!others_) {
@@ -335,8 +334,8 @@ Result<void> CandidateJudge::judge_folds(const Candidate& candidate, Tally tally
     DTR_ASSIGN(const Compilation made, compile(candidate.settings, fold));
     DTR_TRY(count(made, fold.judged, tally, nullptr));
   }
-  figures.folds_db = tally.decibels();
-  if (classes_) figures.folds_same_class = tally.same_class();
+  candidate.figures.folds_db = tally.decibels();
+  if (classes_) candidate.figures.folds_same_class = tally.same_class();
   return {};
 }
 
@@ -394,8 +393,7 @@ Result<Candidate> CandidateJudge::make(CompileSettings settings, std::string nam
   DTR_ASSIGN(candidate.compilation, compile(candidate.settings));
   Tally tally;
   DTR_ASSIGN(candidate.figures, judge(*candidate.compilation, std::move(name), tally));
-  if (over_folds || known_.in_turn)
-    DTR_TRY(judge_folds(candidate, std::move(tally), candidate.figures));
+  if (over_folds || known_.in_turn) DTR_TRY(judge_folds(candidate, std::move(tally)));
   if (known_.in_turn) {
     candidate.figures.sqnr_db = *std::exchange(candidate.figures.folds_db, std::nullopt);
     candidate.figures.same_class = std::exchange(candidate.figures.folds_same_class, std::nullopt);

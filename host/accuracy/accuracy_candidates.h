@@ -91,7 +91,7 @@ class CandidateJudge {
   Result<void> count(const Compilation& made, const Judged& judged, Tally& tally,
                      uint64_t* cycles) const;
   Result<AccuracyStep> judge(const Compilation& made, std::string name, Tally& tally) const;
-  Result<void> judge_folds(const Candidate& candidate, Tally tally, AccuracyStep& figures);
+  Result<void> judge_folds(Candidate& candidate, Tally tally);
   Result<Compilation> compile(const CompileSettings& settings, Fold& fold) const;
   const CalibrationResult* ranges_for(const CompileSettings& settings, Fold& fold) const;
   double share(size_t right) const;

@@ -89,7 +89,12 @@ class Search {
     const Compilation& all = judge_.all();
     floats_ = float_fingerprint(all);
     summary_ = judge_.known();
-    DTR_ASSIGN(summary_.start, judge_whole(all, judge_.base(), "default"));
+    if (judge_.known().in_turn) {
+      DTR_ASSIGN(best_, make(judge_.base(), "default"));
+      summary_.start = best_->figures;
+    } else {
+      DTR_ASSIGN(summary_.start, judge_.judge(all, "default"));
+    }
     if (own_goal_) set_own_goal();
     describe_goal();
     CompileSettings chosen = judge_.base();
@@ -130,16 +135,6 @@ class Search {
   }
 
   // ---- candidates
-
-  // The figures of a program with ranges of all samples; of the settings, where these figures would
-  // be those of samples that the ranges come from.
-  Result<AccuracyStep> judge_whole(const Compilation& made, const CompileSettings& settings,
-                                   std::string name) {
-    if (!judge_.known().in_turn) return judge_.judge(made, std::move(name));
-    return judge_.make(settings, std::move(name)).map([](Candidate candidate) {
-      return std::move(candidate.figures);
-    });
-  }
 
   // What the command needs besides the given options for these settings.
   std::vector<std::string> added_options(const CompileSettings& settings) const {
@@ -196,20 +191,16 @@ class Search {
           {.name = name, .verdict = Verdict::kFailed, .why = candidate.error().reason});
       return false;
     }
-    return decide(*std::move(candidate), may_cost);
-  }
-
-  bool decide(Candidate candidate, bool may_cost) {
-    AccuracyStep& step = candidate.figures;
+    AccuracyStep& step = candidate->figures;
     const AccuracyStep& best = best_->figures;
     const bool reached = own_goal_ && done();
     const double least = static_cast<double>(reached ? best.cycles : start_cycles_) * kMostCycles;
     step.verdict = Verdict::kRejected;
     const bool saves = step.cycles < best.cycles;
     const double least_gain = reached && !saves ? kWorthALoss : kLeastGain;
-    const bool over_folds = step.folds_db && best.folds_db;
-    const double gain = over_folds ? *step.folds_db - *best.folds_db : step.sqnr_db - best.sqnr_db;
-    const bool changes_classes = over_folds && step.folds_same_class
+    const bool by_folds = step.folds_db && best.folds_db;
+    const double gain = by_folds ? *step.folds_db - *best.folds_db : step.sqnr_db - best.sqnr_db;
+    const bool changes_classes = by_folds && step.folds_same_class
                                      ? *step.folds_same_class < *best.folds_same_class
                                      : step.same_class && *step.same_class < *best.same_class;
     if (gain < least_gain) {
@@ -227,13 +218,13 @@ class Search {
     } else {
       step.verdict = Verdict::kKept;
     }
-    if (over_folds)
+    if (by_folds)
       step.why = fmt::format("each held out once: {:.1f} -> {:.1f} dB{}{}", *best.folds_db,
                              *step.folds_db, step.why.empty() ? "" : "; ", step.why);
     const bool kept = step.verdict == Verdict::kKept;
     summary_.steps.push_back(step);
     if (kept) {
-      best_ = std::move(candidate);
+      best_ = std::move(*candidate);
       ++kept_;
     }
     return kept;
@@ -277,7 +268,9 @@ class Search {
     const Limit limit(options_.seconds);
     try {
       expect_free_steps();
-      DTR_ASSIGN(best_, make(judge_.base(), "default"));
+      if (!best_) {
+        DTR_ASSIGN(best_, make(judge_.base(), "default"));
+      }
       summary_.steps.push_back(best_->figures);
       start_cycles_ = best_->figures.cycles;
       if (enough()) return {};
@@ -603,11 +596,17 @@ class Search {
   }
 
   // Ranges of all samples are better than those of three quarters: the chosen settings are compiled
-  // with them, and kept unless the default, compiled so, is better.
+  // with them, and kept unless the default, compiled so, is better. Where samples are judged in
+  // turn the figures stay: its own would be those of samples that its ranges come from.
   Result<void> refit(const Samples& samples, CompileSettings& chosen) {
     CompileSettings settings = best_->settings;
-    DTR_ASSIGN(const Compilation made, judge_.compile_on(samples, settings));
-    DTR_ASSIGN(AccuracyStep result, judge_whole(made, settings, "result"));
+    AccuracyStep result = best_->figures;
+    if (!judge_.known().in_turn) {
+      DTR_ASSIGN(const Compilation made, judge_.compile_on(samples, settings));
+      DTR_ASSIGN(result, judge_.judge(made, "result"));
+    }
+    result.verdict = Verdict::kStart;
+    result.why.clear();
     // Than the default, or what was compiled so before.
     const bool worse = result.sqnr_db < summary_.result.sqnr_db ||
                        (result.accuracy && *result.accuracy < *summary_.result.accuracy);
