@@ -149,12 +149,9 @@ class MemoryPlanner {
       change[static_cast<size_t>(entry.first_step)] += entry.bytes;
       change[static_cast<size_t>(entry.last_step) + 1] -= entry.bytes;
     }
-    for (const ArenaTrail& trail : map_.trails) {
-      const MemoryMapEntry& operand = map_.entries[trail.operand];
-      const MemoryMapEntry& result = map_.entries[trail.result];
-      const int64_t shared = trail_overlap(operand.bytes, result.bytes, trail.lag);
-      change[static_cast<size_t>(result.first_step)] -= shared;
-      change[static_cast<size_t>(operand.last_step) + 1] += shared;
+    for (const TrailSaving& saving : trail_savings(buffers_, map_.trails)) {
+      change[static_cast<size_t>(saving.first)] -= saving.bytes;
+      change[static_cast<size_t>(saving.last) + 1] += saving.bytes;
     }
     int64_t live = 0;
     for (int32_t step = 0; step < map_.steps; ++step) {

@@ -199,19 +199,14 @@ class ArenaPlanner {
       change[int64_t{buffer.last} + 1].aligned -= aligned;
     }
     // Alignment may keep two buffers further apart than the lag.
-    for (const ArenaTrail& trail : trails_) {
-      const ArenaBuffer& operand = buffers_[trail.operand];
-      const ArenaBuffer& result = buffers_[trail.result];
-      const int64_t bytes = trail_overlap(operand.size, result.size, trail.lag);
-      const int64_t aligned =
-          align_up(bytes, result.alignment) + operand.alignment + result.alignment;
-      const int64_t first = std::max(operand.first, result.first);
-      const int64_t last = std::min(operand.last, result.last);
-      if (bytes == 0 || first > last) continue;
-      change[first].bytes -= bytes;
-      change[first].aligned -= aligned;
-      change[last + 1].bytes += bytes;
-      change[last + 1].aligned += aligned;
+    int64_t alignment = 1;
+    for (const uint32_t index : used_) alignment = std::max(alignment, buffers_[index].alignment);
+    for (const TrailSaving& saving : trail_savings(buffers_, trails_)) {
+      const int64_t aligned = saving.bytes + 3 * alignment * saving.trails;
+      change[saving.first].bytes -= saving.bytes;
+      change[saving.first].aligned -= aligned;
+      change[saving.last + 1].bytes += saving.bytes;
+      change[saving.last + 1].aligned += aligned;
     }
     Live now;
     std::vector<std::pair<int64_t, Live>> live;  // by step

@@ -36,6 +36,18 @@ constexpr int64_t trail_overlap(int64_t operand_bytes, int64_t result_bytes, int
   return both < operand_bytes + result_bytes ? operand_bytes + result_bytes - both : 0;
 }
 
+// What trails save at steps `first` to `last`: `bytes` at most, by `trails` of them.
+struct TrailSaving {
+  int64_t first = 0, last = 0;
+  int64_t bytes = 0;
+  int32_t trails = 0;
+};
+// Bounds of the bytes that trails save: their sum over a step, taken from the sizes of the buffers
+// that are live there, leaves what no placement goes below. Less than the sum of all overlaps where
+// a result trails two operands, which do not overlap each other, or two results one operand.
+std::vector<TrailSaving> trail_savings(std::span<const ArenaBuffer> buffers,
+                                       std::span<const ArenaTrail> trails);
+
 struct ArenaPlan {
   std::vector<int64_t> offsets;  // one per buffer, multiple of its alignment
   int64_t total = 0;             // highest end of any buffer

@@ -113,6 +113,24 @@ TEST(ArenaPlanner, AResultGoesBelowItsOperand) {
   EXPECT_EQ(plan_arena(buffers, {&none, 1}).max_live, 300);
 }
 
+// Trails that share a buffer save less than their overlaps together, for these may not overlap each
+// other. All totals are those of placements by hand.
+TEST(ArenaPlanner, TrailsOfOneBufferDoNotSaveTwice) {
+  const auto expect_bytes = [](int64_t bytes, std::vector<ArenaBuffer> buffers,
+                               std::vector<ArenaTrail> trails) {
+    const ArenaPlan plan = plan_arena(buffers, trails, ArenaSearch::kLong);
+    EXPECT_EQ(plan.max_live, bytes);
+    EXPECT_EQ(plan.total, bytes);
+  };
+  // A result of 160 bytes, 80 below one operand and 96 below another: it lies over one of them.
+  expect_bytes(400, {{160, 16, 0, 1}, {160, 16, 0, 1}, {160, 16, 1, 2}}, {{0, 2, 80}, {1, 2, 96}});
+  // The second operand, of 32 bytes, is in the 112 between the result and the first.
+  expect_bytes(272, {{160, 16, 0, 1}, {32, 16, 0, 1}, {160, 16, 1, 2}}, {{0, 2, 112}, {1, 2, 16}});
+  // Results of 48 and 64 bytes over the same operand: what is not read any more are 48 bytes for
+  // the first, none for the second, which begins 16 below the operand.
+  expect_bytes(176, {{160, 16, 0, 1}, {48, 16, 1, 2}, {64, 16, 1, 2}}, {{0, 1, -48}, {0, 2, 0}});
+}
+
 // The total is the bound: no plan takes less. First fit from the bottom, in any order that the
 // usual search tries, takes 784 and 576 bytes.
 TEST(ArenaPlanner, TrailsFromTheTopOfTheArena) {

@@ -16,10 +16,10 @@ NeutronPartition::NeutronPartition(const Machine& machine, Graph graph,
 }
 
 Result<void> NeutronPartition::plan_within(const Module& module, uint64_t sram_bytes,
-                                           Overlaps overlaps) {
+                                           PlanSearch search) {
   DTR_ASSIGN(Plan plan, sram_bytes == UINT64_MAX ? plan_unlimited(machine_, module, variants_)
                                                  : neutron::plan_within(machine_, module, variants_,
-                                                                        sram_bytes, overlaps));
+                                                                        sram_bytes, search));
   take(std::move(plan));
   return check_work(module);
 }
@@ -65,7 +65,7 @@ void NeutronPartition::take(Plan plan) {
         operand.operand};
   };
   trails.clear();
-  for (const BufferTrail& trail : memory_.trails)
+  for (const ArenaTrail& trail : memory_.trails)
     trails.push_back({memory_of(trail.operand), memory_of(trail.result), trail.lag});
   staging_of_.assign(calls_.size(), kNone);
   const std::vector<uint32_t> last = last_readers(calls_);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/backends/neutron/memory/trails.h"
-#include "compiler/support/arena_planner.h"
 
 namespace dtr::neutron {
 namespace {
@@ -142,12 +141,14 @@ MemoryPlan plan_memory(const LoweredGraph& graph) {
     if (buffer.last_step + 1 <= steps) change[buffer.last_step + 1] -= buffer.bytes;
   }
   plan.trails = find_trails(graph, plan);
-  for (const BufferTrail& trail : plan.trails) {
-    const Buffer& operand = plan.buffers[trail.operand];
-    const Buffer& result = plan.buffers[trail.result];
-    const int64_t shared = trail_overlap(operand.bytes, result.bytes, trail.lag);
-    change[result.first_step] -= shared;
-    change[operand.last_step + 1] += shared;
+  std::vector<ArenaBuffer> arena;
+  for (const Buffer& buffer : plan.buffers)
+    arena.push_back({.size = buffer.bytes,
+                     .first = static_cast<int32_t>(buffer.first_step),
+                     .last = static_cast<int32_t>(buffer.last_step)});
+  for (const TrailSaving& saving : trail_savings(arena, plan.trails)) {
+    change[static_cast<size_t>(saving.first)] -= saving.bytes;
+    change[static_cast<size_t>(saving.last) + 1] += saving.bytes;
   }
   int64_t live = 0;
   for (uint32_t step = 0; step < steps; ++step)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/backends/neutron/call.h"
+#include "compiler/support/arena_planner.h"
 
 namespace dtr::neutron {
 
@@ -18,16 +19,10 @@ struct Buffer {
   std::string name;
 };
 
-// Buffer `result` is written while `operand` is still read (dtr::Trail).
-struct BufferTrail {
-  uint32_t operand = 0, result = 0;
-  int64_t lag = 0;
-};
-
 struct MemoryPlan {
   std::vector<uint32_t> buffer_of;  // by storage
   std::vector<Buffer> buffers;
-  std::vector<BufferTrail> trails;  // that save bytes
+  std::vector<ArenaTrail> trails;  // between buffers, that save bytes
   // By step: operands and interior, staging not counted, less what trails let overlap.
   std::vector<uint64_t> live_bytes;
   uint64_t peak() const;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/support/arena_planner.h"
-
 namespace dtr::neutron {
 namespace {
 
@@ -61,13 +59,13 @@ int64_t TrailLag::lag() const {
   return lag;
 }
 
-std::vector<BufferTrail> find_trails(const LoweredGraph& graph, const MemoryPlan& plan) {
+std::vector<ArenaTrail> find_trails(const LoweredGraph& graph, const MemoryPlan& plan) {
   const std::vector<std::vector<Touch>> touches = touches_by_buffer(graph, plan);
   std::vector<uint32_t> order;  // by first step
   for (uint32_t i = 0; i < plan.buffers.size(); ++i)
     if (!touches[i].empty()) order.push_back(i);
   std::ranges::stable_sort(order, {}, [&](uint32_t i) { return plan.buffers[i].first_step; });
-  std::vector<BufferTrail> trails;
+  std::vector<ArenaTrail> trails;
   std::vector<uint32_t> live;
   for (const uint32_t result : order) {
     const Buffer& to = plan.buffers[result];

@@ -22,6 +22,6 @@ class TrailLag {
 };
 
 // All pairs of buffers of the plan that may overlap and save bytes by it.
-std::vector<BufferTrail> find_trails(const LoweredGraph& graph, const MemoryPlan& plan);
+std::vector<ArenaTrail> find_trails(const LoweredGraph& graph, const MemoryPlan& plan);
 
 }  // namespace dtr::neutron
