@@ -50,7 +50,12 @@ std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
                                   std::span<const uint64_t> live_bytes,
                                   std::span<const uint32_t> shares = {});
 
-// Into how many parts split_calls can split the call, and the bytes of constants of the largest
+// Splits each call of `graph` into so many parts, at most most_slices, 1 if its block is shared.
+// Returns what split_calls returns.
+std::vector<uint32_t> split_into(const npu::Target& target, LoweredGraph& graph,
+                                 std::span<const uint32_t> parts);
+
+// Into how many parts a call can be split, and the bytes of constants of the largest
 // part of so many.
 uint32_t most_slices(const npu::Target& target, const Call& call);
 uint64_t slice_bytes(const npu::Target& target, const Call& call, uint32_t parts);

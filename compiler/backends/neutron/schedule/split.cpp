@@ -3,7 +3,6 @@
 // in place in the result.
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <optional>
 
 #include "compiler/backends/neutron/lowering/weights.h"
@@ -151,40 +150,9 @@ uint64_t slice_bytes(const npu::Target& target, const Call& call, uint32_t parts
   return aligned(12 * groups * target.pipelines) + aligned(groups * whole->group_bytes) + table;
 }
 
-std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
-                                  std::span<const uint64_t> live_bytes,
-                                  std::span<const uint32_t> shares) {
-  const npu::Target& target = machine.target;
-  std::vector<uint32_t> parts(graph.calls.size(), 1);
-  // Waiting times if every copy ran as early as possible.
-  Schedule earliest{std::vector<uint32_t>(graph.calls.size(), 0)};
-  std::vector<bool> shared(graph.calls.size(), false);
-  for (size_t i = 0; i < graph.calls.size(); ++i) {
-    if (graph.calls[i].constants.empty()) earliest.start[i] = kNoCopy;
-    if (graph.calls[i].block_of != kNoCall) shared[graph.calls[i].block_of] = true;
-  }
-  const Timeline timeline = simulate(target, graph.calls, earliest);
-  bool changed = false;
-  for (size_t i = 0; i < graph.calls.size(); ++i) {
-    const Call& call = graph.calls[i];
-    // All readers of a shared block would have to be split alike.
-    if (shared[i]) continue;
-    if (machine.options.prefetch_calls > 0 && !machine.options.nxp_like())
-      parts[i] = best_parts(target, call, timeline.stalls[i]);
-    if (live_bytes[i] < target.sram_bytes) {
-      const uint64_t room = (target.sram_bytes - live_bytes[i]) / (shares.empty() ? 1 : shares[i]);
-      const uint32_t most = most_slices(target, call);
-      while (parts[i] < most && slice_bytes(target, call, parts[i]) > room) ++parts[i];
-    }
-    changed |= parts[i] > 1;
-  }
+std::vector<uint32_t> split_into(const npu::Target& target, LoweredGraph& graph,
+                                 std::span<const uint32_t> parts) {
   std::vector<uint32_t> part_of;
-  if (!changed) {
-    part_of.resize(graph.calls.size());
-    std::iota(part_of.begin(), part_of.end(), 0u);
-    return part_of;
-  }
-
   std::vector<uint32_t> last_part(graph.calls.size());
   std::vector<Call> calls;
   for (size_t i = 0; i < graph.calls.size(); ++i) {
@@ -204,6 +172,34 @@ std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
     if (value && value->after_call < last_part.size())
       value->after_call = last_part[value->after_call];
   return part_of;
+}
+
+std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
+                                  std::span<const uint64_t> live_bytes,
+                                  std::span<const uint32_t> shares) {
+  const npu::Target& target = machine.target;
+  std::vector<uint32_t> parts(graph.calls.size(), 1);
+  // Waiting times if every copy ran as early as possible.
+  Schedule earliest{std::vector<uint32_t>(graph.calls.size(), 0)};
+  std::vector<bool> shared(graph.calls.size(), false);
+  for (size_t i = 0; i < graph.calls.size(); ++i) {
+    if (graph.calls[i].constants.empty()) earliest.start[i] = kNoCopy;
+    if (graph.calls[i].block_of != kNoCall) shared[graph.calls[i].block_of] = true;
+  }
+  const Timeline timeline = simulate(target, graph.calls, earliest);
+  for (size_t i = 0; i < graph.calls.size(); ++i) {
+    const Call& call = graph.calls[i];
+    // All readers of a shared block would have to be split alike.
+    if (shared[i]) continue;
+    if (machine.options.prefetch_calls > 0 && !machine.options.nxp_like())
+      parts[i] = best_parts(target, call, timeline.stalls[i]);
+    if (live_bytes[i] < target.sram_bytes) {
+      const uint64_t room = (target.sram_bytes - live_bytes[i]) / (shares.empty() ? 1 : shares[i]);
+      const uint32_t most = most_slices(target, call);
+      while (parts[i] < most && slice_bytes(target, call, parts[i]) > room) ++parts[i];
+    }
+  }
+  return split_into(target, graph, parts);
 }
 
 }  // namespace dtr::neutron
