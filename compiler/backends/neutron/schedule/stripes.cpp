@@ -385,7 +385,8 @@ class ChainSearch {
       for (uint32_t index = 0; index < chain.stripes; ++index) add(index);
       most = lag.lag();
     } else {
-      for (const uint32_t index : {0u, chain.stripes / 2, chain.stripes - 2}) {
+      const uint32_t last = chain.stripes - 2;  // with the stripe behind it
+      for (const uint32_t index : {0u, std::min(chain.stripes / 2, last), last}) {
         lag = {};
         for (uint32_t call = chain.first; call <= chain.last; ++call)
           done[call - chain.first] = first_row(call, index, chain);
@@ -605,6 +606,14 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
 ChainChoice choose_chains(const Machine& machine, const LoweredGraph& graph,
                           const MemoryPlan& memory, uint64_t limit, uint32_t fewest_calls) {
   return ChainSearch(machine, graph, memory, limit).run(fewest_calls);
+}
+
+uint32_t most_stripes(const LoweredGraph& graph, uint32_t first, uint32_t last) {
+  const Rows rows(graph);
+  for (uint32_t call = first; call <= last; ++call)
+    if (!rows.access(call)) return 1;
+  const std::optional<ChainRows> chain = ChainRows::make(rows, first, last);
+  return chain ? chain->most_stripes() : 1;
 }
 
 LoweredGraph in_stripes(const LoweredGraph& graph, const std::vector<Chain>& chains) {

@@ -20,6 +20,8 @@ struct Chain {
   // The constants of all calls stay in SRAM from the first stripe to the last; otherwise each
   // stripe copies them again.
   bool keeps_constants = true;
+
+  bool operator==(const Chain&) const = default;
 };
 
 // Chains with which every call fits into `limit` bytes of SRAM, operands, stripes and constants
@@ -34,6 +36,9 @@ struct ChainChoice {
 };
 ChainChoice choose_chains(const Machine& machine, const LoweredGraph& graph,
                           const MemoryPlan& memory, uint64_t limit, uint32_t fewest_calls);
+
+// Into how many stripes the calls `first` to `last` can run at most; 1: they do not run in stripes.
+uint32_t most_stripes(const LoweredGraph& graph, uint32_t first, uint32_t last);
 
 // Replaces the calls of the chains by their stripes.
 LoweredGraph in_stripes(const LoweredGraph& graph, const std::vector<Chain>& chains);
