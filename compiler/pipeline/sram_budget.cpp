@@ -20,7 +20,7 @@ constexpr uint64_t kPart = 1024;
 constexpr int kMostSteps = 24;
 constexpr int kMostTries = 10;
 constexpr uint64_t kNeighbours = 8;
-constexpr int kMostLong = 2;           // long searches
+constexpr int kMostLong = 3;           // long searches
 constexpr uint64_t kPartOfFloats = 4;  // from here on floats at the ends are worth a word
 
 // Bytes of tensors that are live while a call of the program runs and are not its operands.
@@ -80,7 +80,7 @@ class BudgetSearch {
 
   Result<MemoryMap> run() {
     MemoryMap memory;
-    DTR_ASSIGN(const std::optional<Choice> unlimited, plan(kUnlimited, kWays.back(), &memory));
+    DTR_ASSIGN(const std::optional<Choice> unlimited, plan(kUnlimited, {kWays.back()}, &memory));
     if (!unlimited) return tl::unexpected(*std::move(why_not_));
     const PlannedCost& first = unlimited->cost;
     largest_ = first.sram_bytes;
@@ -113,8 +113,9 @@ class BudgetSearch {
       staged = StagedPlacement::kLong;
       DTR_TRY(search_long());
     }
+    if (!best_->search.leaves_room) DTR_TRY(make_faster(staged));
     DTR_ASSIGN(const std::optional<Choice> last,
-               plan(best_->limit, best_->overlaps, &planned, staged));
+               plan(best_->limit, best_->search, &planned, staged));
     DTR_CHECK(last && last->cost.sram_bytes <= best_->cost.sram_bytes);
     best_ = last;
     // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
@@ -130,7 +131,7 @@ class BudgetSearch {
 
   struct Choice {
     uint64_t limit = 0;  // of the bytes that delegates use
-    Overlaps overlaps = kWays.back();
+    PlanSearch search;
     PlannedCost cost;
     uint64_t least = 0;  // bytes below which no placement of its buffers gets
   };
@@ -142,7 +143,7 @@ class BudgetSearch {
   }
 
   // Plans delegates within `limit` bytes. std::nullopt: some delegate does not fit.
-  Result<std::optional<Choice>> plan(uint64_t limit, Overlaps overlaps, MemoryMap* kept = nullptr,
+  Result<std::optional<Choice>> plan(uint64_t limit, PlanSearch search, MemoryMap* kept = nullptr,
                                      StagedPlacement staged = StagedPlacement::kTogether) {
     check_cancelled();
     for (size_t call = 0; call < emitted_.partitions.size(); ++call) {
@@ -150,11 +151,11 @@ class BudgetSearch {
       const uint64_t room = limit == kUnlimited      ? limit
                             : limit > outside_[call] ? limit - outside_[call]
                                                      : 0;
-      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room, overlaps);
+      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room, search);
           !planned) {
         if (planned.error().id != DiagnosticId::kMemoryExceeded)
           return tl::unexpected(std::move(planned).error());
-        if (overlaps == kWays.back() && limit >= why_not_limit_) {
+        if (search.overlaps == kWays.back() && limit >= why_not_limit_) {
           why_not_ = std::move(planned).error();
           why_not_limit_ = limit;
         }
@@ -167,8 +168,7 @@ class BudgetSearch {
     DTR_ASSIGN(const PlannedCost cost, cost_of(memory));
     const auto gaps = static_cast<uint64_t>(memory.arena_bytes - memory.max_live_bytes);
     if (kept != nullptr) *kept = std::move(memory);
-    return Choice{
-        .limit = limit, .overlaps = overlaps, .cost = cost, .least = cost.sram_bytes - gaps};
+    return Choice{.limit = limit, .search = search, .cost = cost, .least = cost.sram_bytes - gaps};
   }
 
   static bool is_smaller(const Choice& choice, const std::optional<Choice>& than) {
@@ -180,24 +180,39 @@ class BudgetSearch {
     if (is_smaller(choice, best_)) best_ = choice;
   }
 
-  // Of the plans that were tried, the one that is smallest after a long search of its arena. Plans
-  // of the same bytes are mostly one.
+  // Of the plans that were tried, the one that is smallest after a long search of its arena. First
+  // the smallest one so far, then those that could become smallest. Plans of the same bytes are
+  // mostly one.
   Result<void> search_long() {
     const auto bytes = [](const Choice& choice) {
-      return std::pair(choice.cost.sram_bytes, choice.least);
+      return std::pair(choice.least, choice.cost.sram_bytes);
     };
     std::ranges::stable_sort(tried_, {}, bytes);
     const auto same = [&](const Choice& a, const Choice& b) { return bytes(a) == bytes(b); };
     tried_.erase(std::unique(tried_.begin(), tried_.end(), same), tried_.end());
+    const auto smallest = std::ranges::min_element(
+        tried_, {}, [](const Choice& choice) { return choice.cost.sram_bytes; });
+    if (smallest != tried_.end()) std::rotate(tried_.begin(), smallest, smallest + 1);
     int searched = 0;
     for (const Choice& choice : tried_) {
       if (choice.least >= best_->cost.sram_bytes) continue;
       if (searched++ == kMostLong) break;
       DTR_ASSIGN(const std::optional<Choice> found,
-                 plan(choice.limit, choice.overlaps, nullptr, StagedPlacement::kTogetherLong));
+                 plan(choice.limit, choice.search, nullptr, StagedPlacement::kTogetherLong));
       DTR_CHECK(found.has_value());
       keep(*found);
     }
+    return {};
+  }
+
+  // Takes the fastest plan within the same limit if its arena is no larger.
+  Result<void> make_faster(StagedPlacement staged) {
+    DTR_ASSIGN(const std::optional<Choice> found,
+               plan(best_->limit, {.overlaps = best_->search.overlaps, .leaves_room = true},
+                    nullptr, staged));
+    DTR_CHECK(found.has_value());
+    if (found->cost.sram_bytes <= best_->cost.sram_bytes && found->cost.cycles < best_->cost.cycles)
+      best_ = found;
     return {};
   }
 
@@ -206,7 +221,8 @@ class BudgetSearch {
     for (const Overlaps overlaps : kWays) {
       uint64_t limit = budget_.bytes;
       for (int i = 0; i < kMostTries && limit > 0; ++i) {
-        DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, overlaps));
+        DTR_ASSIGN(const std::optional<Choice> choice,
+                   plan(limit, {.overlaps = overlaps, .leaves_room = true}));
         if (!choice) break;
         const PlannedCost& cost = choice->cost;
         if (cost.sram_bytes <= budget_.bytes) {
@@ -240,7 +256,7 @@ class BudgetSearch {
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
     for (int i = 0; i < kMostSteps && high - low > std::max(kStep, high / kPart); ++i) {
       const uint64_t limit = low + (high - low) / 2;
-      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, overlaps));
+      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, {overlaps}));
       if (!choice || choice->cost.cycles > most_cycles) {
         low = limit;
         continue;
@@ -253,7 +269,7 @@ class BudgetSearch {
     const uint64_t top = smallest->cost.sram_bytes;
     for (uint64_t i = 1; i <= kNeighbours && high < top; ++i) {
       const uint64_t limit = high + (top - high) * i / (kNeighbours + 1);
-      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, overlaps));
+      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, {overlaps}));
       if (choice && choice->cost.cycles <= most_cycles) see(*choice);
     }
     return {};

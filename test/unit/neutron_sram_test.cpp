@@ -107,7 +107,7 @@ TEST(NeutronChains, HaveTheFewestStripesThatFit) {
   const auto stripes = [&](uint64_t limit) {
     Result<Compiled> compiled = compile(module, test::machine(), options);
     EXPECT_TRUE(compiled);
-    EXPECT_TRUE(compiled->partition->plan_within(module, limit, Overlaps::kOfChains)) << limit;
+    EXPECT_TRUE(compiled->partition->plan_within(module, limit, {Overlaps::kOfChains})) << limit;
     EXPECT_LE(peak_of(*compiled->partition), limit);
     return compiled->details().calls().size() / 2;
   };
@@ -123,7 +123,7 @@ TEST(NeutronChains, HaveTheFewestStripesThatFit) {
   Result<Compiled> compiled = compile(module, test::machine(), options);
   ASSERT_TRUE(compiled);
   const Result<void> impossible =
-      compiled->partition->plan_within(module, kBoth + 3 * 512 - 1, Overlaps::kOfChains);
+      compiled->partition->plan_within(module, kBoth + 3 * 512 - 1, {Overlaps::kOfChains});
   ASSERT_FALSE(impossible);
   EXPECT_EQ(info(impossible.error().id).name, "memory-exceeded");
   EXPECT_EQ(compiled->details().calls().size(), 2u);  // as it was
@@ -132,7 +132,7 @@ TEST(NeutronChains, HaveTheFewestStripesThatFit) {
 // The same outputs as the reference, in no more bytes than the limit, in the cycles of the plan.
 void expect_equal_within(Module& module, Compiled& compiled, uint64_t limit,
                          const NeutronOptions& options, Overlaps overlaps) {
-  const Result<void> planned = compiled.partition->plan_within(module, limit, overlaps);
+  const Result<void> planned = compiled.partition->plan_within(module, limit, {overlaps});
   ASSERT_TRUE(planned) << to_text(planned.error());
   EXPECT_LE(peak_of(*compiled.partition), limit);
   place_together(compiled);
@@ -170,7 +170,7 @@ void expect_equal_at_every_limit(const std::string& text, NeutronOptions options
   size_t kept = 0, striped = 0;
   for (const Overlaps overlaps : {Overlaps::kOfChains, Overlaps::kOfSingleOperatorsToo})
     for (uint64_t limit = whole; limit > whole / 16; limit -= whole / 16) {
-      if (!compiled->partition->plan_within(module, limit, overlaps)) break;
+      if (!compiled->partition->plan_within(module, limit, {overlaps})) break;
       expect_equal_within(module, *compiled, limit, options, overlaps);
       ++kept;
       striped += compiled->details().calls().size() > calls ? 1 : 0;
@@ -178,7 +178,7 @@ void expect_equal_at_every_limit(const std::string& text, NeutronOptions options
   EXPECT_GE(kept, least_kept);
   EXPECT_GE(striped, least_striped);
   // Back to where it began.
-  ASSERT_TRUE(compiled->partition->plan_within(module, UINT64_MAX, Overlaps::kOfChains));
+  ASSERT_TRUE(compiled->partition->plan_within(module, UINT64_MAX, {Overlaps::kOfChains}));
   EXPECT_EQ(peak_of(*compiled->partition), whole);
   EXPECT_EQ(compiled->details().calls().size(), calls);
 }
@@ -289,7 +289,7 @@ TEST(NeutronTrails, OneRowLessWouldBeWrong) {
   Result<Compiled> compiled = compile(module, test::machine(), options);
   ASSERT_TRUE(compiled);
   ASSERT_TRUE(
-      compiled->partition->plan_within(module, 2048 + 2 * 128 + 3 * 512, Overlaps::kOfChains));
+      compiled->partition->plan_within(module, 2048 + 2 * 128 + 3 * 512, {Overlaps::kOfChains}));
   // Rows of stripes overlap with operand and result, too; here only these do with each other.
   std::vector<Trail>& trails = compiled->partition->trails;
   std::erase_if(trails, [](const Trail& trail) {
@@ -338,7 +338,7 @@ TEST(NeutronBlocks, ArriveInPartsThatFit) {
   EXPECT_EQ(neutron::slice_bytes(test::machine(), whole, 5), 3u * 608);  // 12 groups in 5 parts
   for (const uint64_t limit : {160u + 608, 160u + 3 * 608, 160u + 7296})
     expect_equal_within(module, *compiled, limit, {}, Overlaps::kOfChains);
-  EXPECT_FALSE(compiled->partition->plan_within(module, 160 + 607, Overlaps::kOfChains));
+  EXPECT_FALSE(compiled->partition->plan_within(module, 160 + 607, {Overlaps::kOfChains}));
 }
 
 TEST(NeutronBlocks, OfAChainStayUntilItsLastStripe) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "compiler/backends/neutron/schedule/stripes.h"
@@ -10,6 +11,10 @@
 
 namespace dtr::neutron {
 namespace {
+
+// Chains are chosen for these eighths of the limit. What they leave is room for constants on their
+// way, so that calls do not wait for them; how much of it pays only the timeline tells.
+constexpr std::array<uint64_t, 5> kPartsForChains{8, 7, 6, 5, 4};
 
 // Splits and copies for a graph whose stripes are chosen. `limited`: SRAM is a budget, whose room
 // early copies may use. `part_of`, if given, receives the call of `graph` that each call of the
@@ -34,7 +39,7 @@ Result<Plan> plan_with_shares(const Machine& machine, LoweredGraph graph, bool l
   return plan;
 }
 
-Result<Plan> plan_in_place(const Machine& machine, LoweredGraph graph) {
+Plan plan_in_place(const Machine& machine, LoweredGraph graph) {
   Plan plan{.graph = std::move(graph), .memory = {}, .schedule = {}};
   plan.memory = plan_memory(plan.graph);
   plan.schedule.start.assign(plan.graph.calls.size(), kNoCopy);
@@ -83,8 +88,34 @@ tl::unexpected<Diagnostic> too_large(const Machine& machine, const Module& modul
 }
 
 Result<Plan> plan_whole(const Machine& machine, LoweredGraph graph) {
-  return machine.options.constants_in_sram ? plan_in_place(machine, std::move(graph))
-                                           : plan_with_shares(machine, std::move(graph), false, {});
+  if (machine.options.constants_in_sram) return plan_in_place(machine, std::move(graph));
+  return plan_with_shares(machine, std::move(graph), false, {});
+}
+
+// The fastest plan with these chains; std::nullopt: each call fits alone, but not beside constants
+// that others need.
+std::optional<Plan> plan_with_chains(const Machine& machine, const LoweredGraph& variant,
+                                     const std::vector<Chain>& chains) {
+  const uint64_t limit = machine.target.sram_bytes;
+  LoweredGraph striped = in_stripes(variant, chains);
+  if (machine.options.constants_in_sram) {
+    Plan plan = plan_in_place(machine, std::move(striped));
+    return plan.memory.peak() <= limit ? std::optional(std::move(plan)) : std::nullopt;
+  }
+  std::vector<uint32_t> part_of;
+  Result<Plan> first = plan_with_shares(machine, striped, true, {}, &part_of);
+  if (!first || first->memory.peak() > limit) return std::nullopt;
+  std::optional<Plan> best;
+  if (!machine.options.nxp_like())
+    for (const uint32_t share : {2u, 3u, 4u, 6u}) {
+      const std::vector<uint32_t> shares =
+          shares_where_waiting(machine, *first, part_of, striped.calls.size(), share);
+      if (std::ranges::count(shares, 1u) == static_cast<ptrdiff_t>(shares.size())) break;
+      if (Result<Plan> plan = plan_with_shares(machine, striped, true, shares))
+        keep_faster(best, *std::move(plan));
+    }
+  if (!best || first->cycles <= best->cycles) best = *std::move(first);
+  return best;
 }
 
 }  // namespace
@@ -105,59 +136,48 @@ Result<Plan> plan_unlimited(const Machine& machine, const Module& module,
       return plan;
   }
   Result<Plan> plan =
-      plan_within(machine, module, variants, machine.target.sram_bytes, Overlaps::kOfChains);
+      plan_within(machine, module, variants, machine.target.sram_bytes, {.leaves_room = true});
   if (plan || plan.error().id != DiagnosticId::kMemoryExceeded) return plan;
   return plan_within(machine, module, variants, machine.target.sram_bytes,
-                     Overlaps::kOfSingleOperatorsToo);
+                     {.overlaps = Overlaps::kOfSingleOperatorsToo, .leaves_room = true});
 }
 
 Result<Plan> plan_within(const Machine& unlimited, const Module& module,
                          std::span<const LoweredGraph> variants, uint64_t limit,
-                         Overlaps overlaps) {
+                         PlanSearch search) {
   Machine machine = unlimited;
   machine.target.sram_bytes =
       static_cast<uint32_t>(std::min<uint64_t>(limit, unlimited.target.sram_bytes));
+  const uint32_t fewest = search.overlaps == Overlaps::kOfChains ? 2 : 1;
   std::optional<Plan> best;
   std::optional<Diagnostic> why_not;
   for (const LoweredGraph& variant : variants) {
     const MemoryPlan memory = plan_memory(variant);
-    const uint32_t fewest = overlaps == Overlaps::kOfChains ? 2 : 1;
-    const ChainChoice choice =
-        choose_chains(machine, variant, memory, machine.target.sram_bytes, fewest);
-    if (choice.too_large) {
-      if (!why_not)
-        why_not = too_large(machine, module, variant, memory, *choice.too_large,
-                            machine.target.sram_bytes)
-                      .value();
-      continue;
-    }
-    LoweredGraph striped = in_stripes(variant, choice.chains);
-    if (machine.options.constants_in_sram) {
-      DTR_ASSIGN(Plan plan, plan_in_place(machine, std::move(striped)));
-      if (plan.memory.peak() <= limit) keep_faster(best, std::move(plan));
-      continue;
-    }
-    std::vector<uint32_t> part_of;
-    Result<Plan> first = plan_with_shares(machine, striped, true, {}, &part_of);
-    if (!first || first->memory.peak() > limit) {
-      // Together, though each call fits alone: the call with the most live bytes is named.
-      const auto fullest = std::ranges::max_element(memory.live_bytes);
-      if (!why_not && fullest != memory.live_bytes.end())
-        why_not = too_large(machine, module, variant, memory,
-                            static_cast<uint32_t>(fullest - memory.live_bytes.begin()),
-                            machine.target.sram_bytes)
-                      .value();
-      continue;
-    }
-    if (!machine.options.nxp_like())
-      for (const uint32_t share : {2u, 3u, 4u, 6u}) {
-        const std::vector<uint32_t> shares =
-            shares_where_waiting(machine, *first, part_of, striped.calls.size(), share);
-        if (std::ranges::count(shares, 1u) == static_cast<ptrdiff_t>(shares.size())) break;
-        if (Result<Plan> plan = plan_with_shares(machine, striped, true, shares))
-          keep_faster(best, *std::move(plan));
+    std::optional<std::vector<Chain>> before;
+    for (const uint64_t part : kPartsForChains) {
+      const ChainChoice choice = choose_chains(
+          machine, variant, memory, machine.target.sram_bytes * part / kPartsForChains[0], fewest);
+      if (choice.too_large) {
+        if (!before && !why_not)
+          why_not = too_large(machine, module, variant, memory, *choice.too_large,
+                              machine.target.sram_bytes)
+                        .value();
+        break;
       }
-    if (!best || first->cycles <= best->cycles) best = *std::move(first);
+      if (choice.chains == before) continue;
+      before = choice.chains;
+      if (std::optional<Plan> plan = plan_with_chains(machine, variant, choice.chains))
+        keep_faster(best, *std::move(plan));
+      if (!search.leaves_room || machine.options.constants_in_sram) break;
+    }
+    if (best || why_not || machine.options.constants_in_sram) continue;
+    // Together, though each call fits alone: the call with the most live bytes is named.
+    const auto fullest = std::ranges::max_element(memory.live_bytes);
+    if (fullest != memory.live_bytes.end())
+      why_not = too_large(machine, module, variant, memory,
+                          static_cast<uint32_t>(fullest - memory.live_bytes.begin()),
+                          machine.target.sram_bytes)
+                    .value();
   }
   if (best) return *std::move(best);
   if (why_not) return tl::unexpected(*std::move(why_not));

@@ -26,11 +26,12 @@ Result<Plan> plan_unlimited(const Machine& machine, const Module& module,
                             std::span<const LoweredGraph> variants);
 
 // The fastest plan found in which operands, stripes and constants take at most `limit` bytes of
-// SRAM at every call. Considers: chains of calls, single ones only if `overlaps` has them, in
-// stripes where a call does not fit; blocks of constants split by channels where they do not fit or
-// where calls wait for them; copies later than in plan_unlimited. Constants that are in SRAM from
-// the start are not counted. Error: kMemoryExceeded, with the operator that needs more.
+// SRAM at every call. Considers: chains of calls, single ones only if the overlaps of `search` have
+// them, in stripes where a call does not fit, or not into a part of the limit if it leaves room;
+// blocks of constants split by channels where they do not fit or where calls wait for them; copies
+// later than in plan_unlimited. Constants that are in SRAM from the start are not counted. Error:
+// kMemoryExceeded, with the operator that needs more.
 Result<Plan> plan_within(const Machine& machine, const Module& module,
-                         std::span<const LoweredGraph> variants, uint64_t limit, Overlaps overlaps);
+                         std::span<const LoweredGraph> variants, uint64_t limit, PlanSearch search);
 
 }  // namespace dtr::neutron
