@@ -36,7 +36,7 @@ bool draw_convolution(RandomGraph& graph, Draft& draft) {
   }
   draft.attributes.set("stride", stride);
   draft.attributes.set("padding", padding);
-  if (!transposed && dice.coin()) {
+  if (dice.coin()) {
     draft.attributes.set("padding_end", padding_end);
   } else {
     draft.attributes.erase("padding_end");

@@ -310,5 +310,35 @@ graph @forward(%x: f32[1,3,8,9]) {
     EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);
 }
 
+// What a transposed convolution loses at its ends: (4 − 1)·2 + 3 = 9 rows less 0 and 2, 9 columns
+// less 2 and 1.
+TEST(Portable, CutsTheUnevenPaddingOfATransposedConvolutionBehindIt) {
+  Module module = parse(R"(
+graph @forward(%x: f32[2,3,4,4]) {
+  %w: f32[3,5,3,3] = constant seeded<1>
+  %a: f32[2,5,7,6] = aten.convolution(%x, %w) {activation = "relu", dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 2], padding_end = [2, 1], stride = [2, 2], transposed = true}
+  return %a
+})");
+  const Graph before = module.forward();
+  Graph& graph = module.forward();
+  const auto backend = make_portable_backend(*find_target("imxrt700"));
+  ASSERT_EQ(backend->legalize(module, graph, graph.first_op()), true);
+  ASSERT_TRUE(verify(module));
+  std::vector<std::string_view> names;
+  for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
+  EXPECT_EQ(names, (std::vector<std::string_view>{"aten.convolution", "aten.slice.Tensor",
+                                                  "aten.slice.Tensor", "aten.clamp"}));
+  EXPECT_EQ(graph.op(graph.first_op()).attributes.get<Ints>("padding"), (Ints{0, 1}));
+  Tensor input(DType::kFloat32, {2, 3, 4, 4});
+  for (size_t i = 0; i < 96; ++i) input.values<float>()[i] = static_cast<float>(i % 17) - 8;
+  const TensorView view = input.view();
+  const auto expected = make_reference_executor(module, before)->run({&view, 1});
+  const auto actual = make_reference_executor(module, graph)->run({&view, 1});
+  ASSERT_TRUE(expected && actual);
+  ASSERT_EQ(actual->front().shape(), (Shape{2, 5, 7, 6}));
+  for (size_t i = 0; i < 420; ++i)
+    EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);
+}
+
 }  // namespace
 }  // namespace dtr

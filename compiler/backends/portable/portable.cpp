@@ -109,6 +109,9 @@ class PortableBackend final : public KernelBackend {
           ops::kConstantPadNd.name,
           {.result = padded_elements(graph.type(op.operands[0]).shape, pads_of(graph, op)),
            .operand = work.operand});
+    if (is_cut_behind(op))
+      cycles += portable::instructions(ops::kSliceTensor.name,
+                                       {.result = work.result, .operand = work.result});
     return from_cpu_cycles(target_,
                            static_cast<uint64_t>(cycles) * target_.cpu.float_percent / 100);
   }
@@ -123,6 +126,10 @@ class PortableBackend final : public KernelBackend {
     }
     if (op.attributes.find("activation") != nullptr) {
       DTR_TRY(make_activation_explicit(rewriter, id));
+      changed = true;
+    }
+    if (is_cut_behind(op)) {
+      DTR_TRY(make_cut_explicit(rewriter, id));
       changed = true;
     }
     return changed;
@@ -189,9 +196,14 @@ class PortableBackend final : public KernelBackend {
     return end;
   }
 
-  static bool pads_first(const Op& op) {
-    return (op.def == &ops::kConvolution || op.def == &ops::kMaxPool2d) && is_asymmetric(op);
+  static bool is_transposed(const Op& op) {
+    return op.def == &ops::kConvolution && op.attributes.get<bool>("transposed");
   }
+  static bool pads_first(const Op& op) {
+    return (op.def == &ops::kConvolution || op.def == &ops::kMaxPool2d) && is_asymmetric(op) &&
+           !is_transposed(op);
+  }
+  static bool is_cut_behind(const Op& op) { return is_transposed(op) && is_asymmetric(op); }
   // Before and behind each dimension that has a window, the last dimension first.
   static Ints pads_of(const Graph& graph, const Op& op) {
     const auto& begin = op.attributes.get<Ints>("padding");
@@ -221,6 +233,37 @@ class PortableBackend final : public KernelBackend {
     rewriter.erase_attribute(id, "padding_end");
     if (op.def == &ops::kMaxPool2d) rewriter.set_attribute(id, "ceil_mode", false);
     return rewriter.refresh(id);
+  }
+
+  // The padding of a transposed convolution is what its result loses at both ends. The kernel takes
+  // off the same at both; the rest is cut off behind it.
+  static Result<void> make_cut_explicit(Rewriter& rewriter, OpId id) {
+    const Op op = rewriter.graph().op(id);
+    const auto& begin = op.attributes.get<Ints>("padding");
+    const auto& end = op.attributes.get<Ints>("padding_end");
+    const Shape wanted = rewriter.graph().type(op.results[0]).shape;
+    OpSpec whole{.def = op.def, .operands = op.operands, .origin = op.origin};
+    whole.attributes = op.attributes;
+    Ints both;
+    for (size_t i = 0; i < begin.size(); ++i) both.push_back(std::min(begin[i], end[i]));
+    whole.attributes.set("padding", both);
+    whole.attributes.erase("padding_end");
+    DTR_ASSIGN(ValueId result, rewriter.insert_value(id, std::move(whole)));
+    for (size_t i = 0; i < begin.size(); ++i) {
+      if (begin[i] == end[i]) continue;
+      const size_t dim = wanted.size() - begin.size() + i;
+      const int64_t start = begin[i] - both[i];
+      DTR_ASSIGN(result,
+                 rewriter.insert_value(id, {.def = &ops::kSliceTensor,
+                                            .operands = {result},
+                                            .attributes = {{"dim", static_cast<int64_t>(dim)},
+                                                           {"start", start},
+                                                           {"end", start + wanted[dim]},
+                                                           {"step", int64_t{1}}},
+                                            .origin = op.origin}));
+    }
+    rewriter.replace(id, result);
+    return {};
   }
 
   static Result<void> make_activation_explicit(Rewriter& rewriter, OpId id) {
