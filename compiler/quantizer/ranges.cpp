@@ -228,6 +228,27 @@ double fitted_scale(std::span<const ValueStatistics::Element> elements, const Qu
   return squares == 0 ? 0 : products / squares;
 }
 
+// Whether the codes of the elements are the elements again in float32, in which comparisons and
+// conversions to integers read them.
+bool reproduces(std::span<const ValueStatistics::Element> elements, const Quantization& q) {
+  return std::ranges::all_of(elements, [&](const ValueStatistics::Element& element) {
+    const double code =
+        rounded(static_cast<double>(element.value) / static_cast<double>(q.scale()));
+    return code >= q.qmin - q.zero_point() && code <= q.qmax - q.zero_point() &&
+           static_cast<float>(code) * q.scale() == element.value;
+  });
+}
+
+// The finest scale for the range that is a power of two: its multiples are exact.
+Quantization power_of_two_quantization(Range range, float eps) {
+  const float least = std::max((range.max - range.min) / 255, eps);
+  int exponent = 0;
+  const float fraction = std::frexp(least, &exponent);  // least = fraction · 2^exponent, from 1/2
+  const float scale = std::ldexp(1.0F, fraction == 0.5F ? exponent - 1 : exponent);
+  const auto lowest = static_cast<int32_t>(std::floor(range.min / scale));
+  return Quantization::per_tensor(scale, -128 - lowest, -128, 127);
+}
+
 }  // namespace
 
 Quantization best_quantization(const ValueStatistics& statistics, float eps, Expected expected) {
@@ -260,7 +281,11 @@ Quantization best_quantization(const ValueStatistics& statistics, float eps, Exp
     offer(start * (1 + static_cast<double>(step) / kSteps));
   while (offer(fitted_scale(elements, best))) {
   }
-  return best;
+  // Integers, say, whose 1 is 63 codes of .015873 and in float32 less than 1.
+  if (reproduces(elements, best)) return best;
+  const Quantization exact =
+      power_of_two_quantization({std::min(range.min, 0.0F), std::max(range.max, 0.0F)}, eps);
+  return reproduces(elements, exact) ? exact : best;
 }
 
 Quantization symmetric_quantization(Range range, float eps) {

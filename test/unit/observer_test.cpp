@@ -147,6 +147,27 @@ TEST(Observer, PutsFewValuesOnCodes) {
   EXPECT_EQ(exact_squared_error(std::vector<float>{0, 0, 0}), 0);
 }
 
+// The codes of integers are integers in float32, so that comparisons and conversions see them: 1 is
+// not 63 codes of 1/63, which are less.
+TEST(Observer, CodesOfIntegersAreIntegers) {
+  for (int least = -6; least <= 0; ++least)
+    for (int most = 1; most <= 300; most += most < 20 ? 1 : 37) {
+      std::vector<float> values;
+      for (int i = 0; i < 2000; ++i)
+        values.push_back(static_cast<float>(least + i % (most - least + 1)));
+      ValueStatistics statistics;
+      ASSERT_TRUE(statistics.observe(values));
+      const Quantization q = best_quantization(statistics, kActivationEps);
+      if (most - least > 255) continue;
+      for (const float x : values) {
+        const auto code = static_cast<float>(std::nearbyint(x / q.scale()));
+        ASSERT_EQ(code * q.scale(), x) << least << " to " << most << ", scale " << q.scale();
+        ASSERT_GE(code, static_cast<float>(q.qmin - q.zero_point()));
+        ASSERT_LE(code, static_cast<float>(q.qmax - q.zero_point()));
+      }
+    }
+}
+
 // Nothing overflows, and what has a range keeps it.
 TEST(Observer, FitsExtremeElements) {
   constexpr float kMost = std::numeric_limits<float>::max(),
