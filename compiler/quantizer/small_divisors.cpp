@@ -11,6 +11,8 @@ namespace {
 
 // A divisor of 1/32 of the greatest has 8 of the 255 codes: half a step is 6 % of it.
 constexpr double kSmallest = 1.0 / 32;
+// Below it the code is that of zero.
+constexpr double kHalfStep = 1.0 / 510;
 // Of the graph's multiplications in one product that becomes float.
 constexpr int64_t kPartOfProduct = 8;
 
@@ -25,8 +27,10 @@ class Finder {
     seen_.assign(graph_.op_slots(), false);
     for (const OpId id : graph_.ops()) {
       const Op& op = graph_.op(id);
-      if (op.def == &ops::kDivTensor && is_small(op.operands[1]) &&
-          comes_from_product(op.operands[1]))
+      if (op.def != &ops::kDivTensor) continue;
+      const double least = least_of(op.operands[1]);
+      const bool rounds_to_zero = least > 0 && least < kHalfStep;
+      if (rounds_to_zero || (least < kSmallest && comes_from_product(op.operands[1])))
         keep_float(id);
     }
     std::vector<OpId> annotated;
@@ -41,12 +45,15 @@ class Finder {
     return view->def->macs == nullptr ? 0 : view->def->macs(*view);
   }
 
-  bool is_small(ValueId divisor) const {
+  // The divisor nearest to zero as a part of the farthest; 0 where both signs or zeros were seen, 1
+  // if nothing is known.
+  double least_of(ValueId divisor) const {
     const auto at = calibration_.values.find(graph_.value(divisor).name);
-    if (at == calibration_.values.end() || at->second.empty()) return false;
+    if (at == calibration_.values.end() || at->second.empty()) return 1;
     const double low = at->second.range().min, high = at->second.range().max;
     const double least = low > 0 ? low : high < 0 ? -high : 0;
-    return least < kSmallest * std::max(std::abs(low), std::abs(high));
+    const double most = std::max(std::abs(low), std::abs(high));
+    return most == 0 ? 1 : least / most;
   }
 
   bool comes_from_product(ValueId divisor) const {

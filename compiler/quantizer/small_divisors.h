@@ -14,7 +14,9 @@ namespace dtr {
 // divides two parts of a product of q and a product of k and v, whose sums span three decades.)
 // Products with weights stay int8; so do products of more than an eighth of the graph's
 // multiplications, which in float would cost more than the rest. Divisors of another origin, as
-// 1 + x², are small where the dividend is, too. Values without statistics are left as they are.
+// 1 + x², are small where the dividend is, too; they stay float if one of them would be the code of
+// zero, though calibration saw none (softplus(x) + .001). Values without statistics are left as
+// they are.
 std::vector<OpId> find_small_divisors(const Graph& graph, const Annotation& annotation,
                                       const CalibrationResult& calibration);
 

@@ -56,6 +56,19 @@ TEST(SmallDivisors, ThatAreNotSmallAreDividedByInInt8) {
   EXPECT_EQ(kept_float(kAttention, 0.2F, 1), "");
 }
 
+// A divisor that no product makes: below 1/510 of the greatest its code is zero's.
+TEST(SmallDivisors, ThatWouldBecomeZeroKeepTheDivisionFloat) {
+  constexpr std::string_view kQuotient = R"(
+  %n: f32[1,4,64] = aten.neg(%x)
+  %d: f32[1,4,64] = aten.relu(%x)
+  %q: f32[1,4,64] = aten.div.Tensor(%n, %d)
+  return %q
+)";
+  EXPECT_EQ(kept_float(kQuotient, 0.0019F, 1), "n d q ");
+  EXPECT_EQ(kept_float(kQuotient, 0.002F, 1), "");
+  EXPECT_EQ(kept_float(kQuotient, -1, 1), "");
+}
+
 // The operand of the product is a product, behind a permute, of what layers make.
 TEST(SmallDivisors, KeepTheProductsOfTheProductFloat) {
   EXPECT_EQ(kept_float(R"(

@@ -59,13 +59,13 @@ Result<Values> angle(NodeImport& node) {
   return one(node.emit("aten.where.self", {is_negative, half_turn, zero}));
 }
 
-// sin(πx) / πx, 1 at 0.
+// sin(πx) / πx, 1 at 0: where πx is 0, which int8 makes of small x too.
 Result<Values> sinc(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
-  DTR_ASSIGN(const ValueId is_zero, node.emit("aten.eq.Tensor", {x, zero}));
-  DTR_ASSIGN(const ValueId one_there, number_like(node, x, 1));
   DTR_ASSIGN(const ValueId angle, with_number(node, "aten.mul.Tensor", x, std::numbers::pi));
+  DTR_ASSIGN(const ValueId zero, number_like(node, angle, 0));
+  DTR_ASSIGN(const ValueId is_zero, node.emit("aten.eq.Tensor", {angle, zero}));
+  DTR_ASSIGN(const ValueId one_there, number_like(node, angle, 1));
   DTR_ASSIGN(const ValueId divisor, node.emit("aten.where.self", {is_zero, one_there, angle}));
   DTR_ASSIGN(const ValueId sine, node.emit("aten.sin", {angle}));
   DTR_ASSIGN(const ValueId ratio, node.emit("aten.div.Tensor", {sine, divisor}));
