@@ -78,10 +78,21 @@ struct OutputCheck {
   // The float output that is farthest from the reference, over all samples together.
   std::string worst_output;
   double worst_output_db = 99;
+  // The output of integers or booleans that has the most differing elements, in parts of those that
+  // are not its most frequent value: a program that gives nothing but that value has 1.
+  struct Integers {
+    std::string output;
+    int64_t elements = 0, differing = 0;
+    double part = 0;
+  };
+  Integers worst_integers = {};
 };
 // Below this many decibels of an output the error is more than a tenth of the signal, and `compile`
 // warns.
 inline constexpr double kLowAccuracyDecibels = 20;
+// The same for integers: from this part (OutputCheck::Integers) of so many elements on.
+inline constexpr double kLowAccuracyPart = 0.1;
+inline constexpr int64_t kManyDiffering = 2;
 
 // "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples …", a line.
 std::string to_text(const OutputCheck& check);

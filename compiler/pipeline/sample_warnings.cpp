@@ -244,22 +244,36 @@ std::optional<Diagnostic> warn_of_unlike_samples(const Graph& graph, const Sampl
 
 std::optional<Diagnostic> accuracy_warning(const OutputCheck& check, std::optional<double> accepted,
                                            const std::string& file) {
+  if (check.on_noise || check.came_quantized || !check.is_int8) return std::nullopt;
+  const std::string samples = fmt::format("against the float model on {} calibration sample{}",
+                                          check.samples, check.samples == 1 ? "" : "s");
+  std::string reason;
+  std::string fix =
+      "see which operators lose it with --report-quantization, let --accuracy auto look for "
+      "settings that mend it, or accept it with --min-sqnr DB; `deuteron eval` tells what it does "
+      "to labelled data";
   const double decibels = check.worst_output_db;
-  if (check.on_noise || check.came_quantized || !check.is_int8 ||
-      decibels >= kLowAccuracyDecibels || decibels >= accepted.value_or(kLowAccuracyDecibels))
+  const OutputCheck::Integers& integers = check.worst_integers;
+  if (decibels < std::min(kLowAccuracyDecibels, accepted.value_or(kLowAccuracyDecibels))) {
+    reason =
+        fmt::format("output `{}` has {:.1f} dB {}: its error is {:.0f} % of the signal",
+                    check.worst_output, decibels, samples, 100 * std::pow(10.0, -decibels / 20));
+  } else if (integers.differing >= kManyDiffering && integers.part >= kLowAccuracyPart) {
+    fix =
+        "keep what it compares or rounds in float (--keep-float NODE or OPERATOR), or calibrate "
+        "with more samples";
+    reason = fmt::format("{} of {} elements of output `{}` differ {}",
+                         with_thousands(static_cast<uint64_t>(integers.differing)),
+                         with_thousands(static_cast<uint64_t>(integers.elements)), integers.output,
+                         samples);
+  } else {
     return std::nullopt;
-  return Diagnostic{
-      .id = DiagnosticId::kCheckInaccurate,
-      .reason = fmt::format("output `{}` has {:.1f} dB against the float model on {} calibration "
-                            "sample{}: its error is {:.0f} % of the signal",
-                            check.worst_output, decibels, check.samples,
-                            check.samples == 1 ? "" : "s", 100 * std::pow(10.0, -decibels / 20)),
-      .fix =
-          "see which operators lose it with --report-quantization, let --accuracy auto look for "
-          "settings that mend it, or accept it with --min-sqnr DB; `deuteron eval` tells what "
-          "it does to labelled data",
-      .place = {.file = file},
-      .severity = Severity::kWarning};
+  }
+  return Diagnostic{.id = DiagnosticId::kCheckInaccurate,
+                    .reason = std::move(reason),
+                    .fix = std::move(fix),
+                    .place = {.file = file},
+                    .severity = Severity::kWarning};
 }
 
 }  // namespace dtr

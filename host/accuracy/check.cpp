@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "compiler/executors/executor.h"
@@ -172,6 +173,28 @@ bool are_equal(const Tensor& expected, const Tensor& actual) {
   return compare(expected.view(), actual.view()).max_absolute == 0;
 }
 
+// Elements of an output of integers or booleans.
+struct IntegerDifference {
+  int64_t elements = 0, differing = 0;
+  std::map<float, int64_t> expected = {};
+
+  void add(std::span<const float> wanted, std::span<const float> given) {
+    elements += static_cast<int64_t>(wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] != given[i]) ++differing;
+      ++expected[wanted[i]];
+    }
+  }
+  // OutputCheck::Integers::part.
+  double part() const {
+    if (differing == 0) return 0;
+    int64_t most = 0;
+    for (const auto& [value, count] : expected) most = std::max(most, count);
+    return static_cast<double>(differing) /
+           static_cast<double>(std::max(elements - most, differing));
+  }
+};
+
 // Runs on samples, each held against the model as it was read.
 class OutputChecker {
  public:
@@ -180,7 +203,8 @@ class OutputChecker {
         float_model_(make_stream(compilation.module, compilation.as_read,
                                  make_reference_executor(compilation.module, compilation.as_read))),
         least_decibels_(least_decibels),
-        by_output_(compilation.as_read.outputs().size()) {
+        by_output_(compilation.as_read.outputs().size()),
+        integers_(compilation.as_read.outputs().size()) {
     check_ = {.sqnr_db = 99,
               .equal = true,
               .is_int8 = is_quantized(compilation.module.forward()),
@@ -201,6 +225,9 @@ class OutputChecker {
           real_values(outputs[i].view(), as_compiled.type(as_compiled.outputs()[i]));
       sqnr.add(expected.view(), actual.view());
       by_output_[i].add(expected.view(), actual.view());
+      const Type& type = original.type(original.outputs()[i]);
+      if (!is_float(type.dtype) && !type.quantized())
+        integers_[i].add(expected.values<float>(), actual.values<float>());
       check_.equal = check_.equal && are_equal(expected, actual);
     }
     check_.sqnr_db = std::min(check_.sqnr_db, sqnr.decibels());
@@ -227,6 +254,11 @@ class OutputChecker {
         check.worst_output = output.name;
         check.worst_output_db = by_output_[i].decibels();
       }
+      if (integers_[i].part() > check.worst_integers.part)
+        check.worst_integers = {.output = output.name,
+                                .elements = integers_[i].elements,
+                                .differing = integers_[i].differing,
+                                .part = integers_[i].part()};
     }
     return check;
   }
@@ -236,6 +268,7 @@ class OutputChecker {
   std::unique_ptr<Executor> float_model_;
   std::optional<double> least_decibels_;
   std::vector<Sqnr> by_output_;
+  std::vector<IntegerDifference> integers_;  // by output
   OutputCheck check_;
 };
 

@@ -116,6 +116,8 @@ class Reporter {
         for (const ValueId result : quantized_.op(op).results) add_result(op, result);
       add_outputs();
     }
+    report.has_float_outputs = std::ranges::any_of(
+        ideal_.outputs(), [&](ValueId id) { return is_float(ideal_.type(id).dtype); });
     for (const Sqnr& output : outputs_)
       report.outputs_db = std::min(report.outputs_db, output.decibels());
     if (options.shares) {
@@ -459,10 +461,11 @@ std::string to_text(const QuantizationReport& report) {
                             clipped(row.op, 28), row.adds_db, row.sqnr_db, percent(row.saturated),
                             row.share ? terminal_format(" {:>7.1f} %", 100 * *row.share) : "");
   if (report.share_samples > 0)
-    text += terminal_format(
-        "share: of the outputs' error, on {} sample{}; the worst output has "
-        "{:.1f} dB\n",
-        report.share_samples, report.share_samples == 1 ? "" : "s", report.outputs_db);
+    text += terminal_format("share: of the outputs' error, on {} sample{}; {}\n",
+                            report.share_samples, report.share_samples == 1 ? "" : "s",
+                            report.has_float_outputs
+                                ? fmt::format("the worst output has {:.1f} dB", report.outputs_db)
+                                : "no output is a float");
   if (!report.float_ops.empty())
     text += terminal_format("not quantized: {}\n", fmt::join(report.float_ops, ", "));
   const auto bad = std::ranges::find(report.operators, report.first_bad, &ErrorRow::tensor);

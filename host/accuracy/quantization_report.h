@@ -62,8 +62,9 @@ struct QuantizationReport {
   std::string first_bad;  // the first tensor, in program order, below bad_db; empty: none
   std::vector<std::string> float_ops;  // operators that are not quantized
   size_t share_samples = 0;            // from which shares were computed; 0: there are none
-  double outputs_db = 99;              // of the worst output, relative to the float model
-  std::string advice;                  // one sentence; empty: none
+  double outputs_db = 99;              // of the worst float output, relative to the float model
+  bool has_float_outputs = true;
+  std::string advice;  // one sentence; empty: none
 };
 
 struct QuantizationReportOptions {

@@ -140,6 +140,7 @@ Result<std::string> explain_program(Session& session, const std::string& name, s
   DTR_ASSIGN(const TargetDescription* target, target_of(session.pte_file()));
   std::string text = explain_text(profile, &session.pte_file(),
                                   advised_calls(session.pte_file(), npu_of(target)), name, most);
+  if (text.empty() && name.empty()) return std::string("the program calls no operator\n");
   if (text.empty())
     return fail(
         DiagnosticId::kNodeUnknown,

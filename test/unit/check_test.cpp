@@ -338,6 +338,44 @@ TEST(Check, WarnsOfAnOutputThatIsFarFromTheFloatModel) {
   EXPECT_FALSE(accuracy_warning(check, {}, "model.ir"));
 }
 
+// The small channel is zero in the steps of the large one.
+TEST(Check, WarnsOfIntegersThatAreWrong) {
+  Tensor data(DType::kFloat32, {16, 1, 4});
+  for (size_t i = 0; i < data.values<float>().size(); ++i)
+    data.values<float>()[i] = static_cast<float>(1 + i % 3);
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({"x", std::move(data)});
+  Module model = *parse_module(R"(graph @forward(%x: f32[1,4]) {
+  %w: f32[2,4] = constant dense<1, 1, 1, 1, 3000, -1000, 3000, 3000>
+  %y: f32[1,2] = aten.linear(%x, %w)
+  %least: f32[] = constant splat<0.1>
+  %above: bool[1,2] = aten.gt.Tensor(%y, %least)
+  return %above
+})",
+                               "model.ir");
+  const Samples samples = *Samples::bind(model.forward(), arrays, "data");
+  const Result<Compilation> compiled =
+      compile_model(std::move(model), {.target = find_target("imxrt700"), .samples = &samples});
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const Result<CheckFigures> figures = check_program(*compiled);
+  ASSERT_TRUE(figures) << to_text(figures.error());
+  OutputCheck check = figures->outputs;
+  EXPECT_EQ(check.worst_integers.output, "above");
+  EXPECT_EQ(check.worst_integers.elements, 8);  // of 4 samples
+  EXPECT_EQ(check.worst_integers.differing, 4);
+  EXPECT_EQ(check.worst_integers.part, 1);  // all are true
+  EXPECT_TRUE(accuracy_warning(check, {}, "model.ir"));
+
+  check.worst_integers = {.output = "above", .elements = 1000, .differing = 20, .part = 0.1};
+  EXPECT_EQ(accuracy_warning(check, {}, "model.ir")->reason,
+            "20 of 1,000 elements of output `above` differ against the float model on 4 calibration "
+            "samples");
+  check.worst_integers.part = 0.09;
+  EXPECT_FALSE(accuracy_warning(check, {}, "model.ir"));
+  check.worst_integers = {.output = "above", .elements = 4, .differing = 1, .part = 1};
+  EXPECT_FALSE(accuracy_warning(check, {}, "model.ir"));
+}
+
 TEST(Check, HoldsAQuantizedModelAgainstItself) {
   const Result<Compilation> compiled =
       compile_model(model(1), {.target = find_target("imxrt700"), .ranges = AsItIs{}});

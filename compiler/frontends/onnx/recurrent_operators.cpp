@@ -67,6 +67,10 @@ Result<void> check_activations(NodeImport& node, Cell& cell, int64_t ways) {
   if (plain && functions[0] == "Relu") cell = Cell::kRelu;
   for (size_t i = 0; i < functions.size(); ++i) {
     const std::string& wanted = plain ? (cell == Cell::kRelu ? "Relu" : "Tanh") : usual[i % each];
+    if (plain && i > 0 && functions[i] != functions[0])
+      return node.unsupported(
+          fmt::format("{} forward and {} backward", functions[0], functions[i]),
+          "Use one activation in both directions, or an RNN for each and a Concat.");
     if (functions[i] != wanted)
       return node.unsupported(fmt::format("the activation {}", functions[i]),
                               "Use the activations that are usual: Sigmoid and Tanh.");
