@@ -367,9 +367,11 @@ TEST(Check, WarnsOfIntegersThatAreWrong) {
   EXPECT_TRUE(accuracy_warning(check, {}, "model.ir"));
 
   check.worst_integers = {.output = "above", .elements = 1000, .differing = 20, .part = 0.1};
-  EXPECT_EQ(accuracy_warning(check, {}, "model.ir")->reason,
-            "20 of 1,000 elements of output `above` differ against the float model on 4 calibration "
-            "samples");
+  ASSERT_TRUE(accuracy_warning(check, {}, "model.ir"));
+  EXPECT_EQ(
+      accuracy_warning(check, {}, "model.ir")->reason,
+      "20 of 1,000 elements of output `above` differ against the float model on 4 calibration "
+      "samples");
   check.worst_integers.part = 0.09;
   EXPECT_FALSE(accuracy_warning(check, {}, "model.ir"));
   check.worst_integers = {.output = "above", .elements = 4, .differing = 1, .part = 1};
