@@ -113,8 +113,8 @@ Quantization affine_quantization(Range range, float eps, int32_t qmin = -128, in
 
 // affine_quantization of best_range. If all distinct elements are known: of the scales up to 1/15
 // wider, the one with the least error of these elements, so that few values or values on a grid
-// (integers, pixels) are represented exactly; where float32 rounds the multiples of that scale, a
-// power of two, if all elements are its multiples.
+// (integers, pixels) are represented exactly; of integers, where float32 rounds the multiples of
+// that scale, a power of two.
 Quantization best_quantization(const ValueStatistics& statistics, float eps,
                                Expected expected = Expected::kObserved);
 

@@ -239,7 +239,7 @@ bool reproduces(std::span<const ValueStatistics::Element> elements, const Quanti
   });
 }
 
-// The finest scale for the range that is a power of two: its multiples are exact.
+// The finest scale for the range, of at most 255, that is a power of two: its multiples are exact.
 Quantization power_of_two_quantization(Range range, float eps) {
   const float least = std::max((range.max - range.min) / 255, eps);
   int exponent = 0;
@@ -281,10 +281,14 @@ Quantization best_quantization(const ValueStatistics& statistics, float eps, Exp
     offer(start * (1 + static_cast<double>(step) / kSteps));
   while (offer(fitted_scale(elements, best))) {
   }
-  // Integers, say, whose 1 is 63 codes of .015873 and in float32 less than 1.
-  if (reproduces(elements, best)) return best;
-  const Quantization exact =
-      power_of_two_quantization({std::min(range.min, 0.0F), std::max(range.max, 0.0F)}, eps);
+  // Integers whose 1 is 63 codes of .015873 and in float32 less than 1.
+  const Range whole{std::min(range.min, 0.0F), std::max(range.max, 0.0F)};
+  const bool are_integers = std::ranges::all_of(
+      elements, [](const auto& element) { return element.value == std::nearbyint(element.value); });
+  if (!are_integers || static_cast<double>(whole.max) - static_cast<double>(whole.min) > 255 ||
+      reproduces(elements, best))
+    return best;
+  const Quantization exact = power_of_two_quantization(whole, eps);
   return reproduces(elements, exact) ? exact : best;
 }
 

@@ -13,6 +13,8 @@ namespace {
 constexpr double kSmallest = 1.0 / 32;
 // Below it the code is that of zero.
 constexpr double kHalfStep = 1.0 / 510;
+// Of the greatest dividend in the greatest quotient times the least divisor.
+constexpr double kSmallQuotient = 1.0 / 16;
 // Of the graph's multiplications in one product that becomes float.
 constexpr int64_t kPartOfProduct = 8;
 
@@ -29,7 +31,7 @@ class Finder {
       const Op& op = graph_.op(id);
       if (op.def != &ops::kDivTensor) continue;
       const double least = least_of(op.operands[1]);
-      const bool rounds_to_zero = least > 0 && least < kHalfStep;
+      const bool rounds_to_zero = least > 0 && least < kHalfStep && !is_small_too(op);
       if (rounds_to_zero || (least < kSmallest && comes_from_product(op.operands[1])))
         keep_float(id);
     }
@@ -43,6 +45,23 @@ class Finder {
   int64_t macs(OpId id) const {
     const BoundOpView view(graph_, id);
     return view->def->macs == nullptr ? 0 : view->def->macs(*view);
+  }
+
+  // Whether the dividend is small where the divisor is: so are the quotients. False if calibration
+  // does not know them.
+  bool is_small_too(const Op& division) const {
+    const double dividend = most_of(division.operands[0]), quotient = most_of(division.results[0]),
+                 divisor = most_of(division.operands[1]);
+    return dividend > 0 && quotient > 0 &&
+           quotient * least_of(division.operands[1]) * divisor < kSmallQuotient * dividend;
+  }
+
+  // The greatest magnitude that calibration saw; 0 if it is not known.
+  double most_of(ValueId value) const {
+    const auto at = calibration_.values.find(graph_.value(value).name);
+    if (at == calibration_.values.end() || at->second.empty()) return 0;
+    return std::max(std::abs(static_cast<double>(at->second.range().min)),
+                    std::abs(static_cast<double>(at->second.range().max)));
   }
 
   // The divisor nearest to zero as a part of the farthest; 0 where both signs or zeros were seen, 1

@@ -15,8 +15,8 @@ namespace dtr {
 // Products with weights stay int8; so do products of more than an eighth of the graph's
 // multiplications, which in float would cost more than the rest. Divisors of another origin, as
 // 1 + x², are small where the dividend is, too; they stay float if one of them would be the code of
-// zero, though calibration saw none (softplus(x) + .001). Values without statistics are left as
-// they are.
+// zero, though calibration saw none, and the dividend is not small there (softplus(x) + .001).
+// Values without statistics are left as they are.
 std::vector<OpId> find_small_divisors(const Graph& graph, const Annotation& annotation,
                                       const CalibrationResult& calibration);
 

@@ -59,7 +59,8 @@ TEST(SmallDivisors, ThatAreNotSmallAreDividedByInInt8) {
 // A divisor that no product makes: below 1/510 of the greatest its code is zero's.
 TEST(SmallDivisors, ThatWouldBecomeZeroKeepTheDivisionFloat) {
   constexpr std::string_view kQuotient = R"(
-  %n: f32[1,4,64] = aten.neg(%x)
+  %c: f32[1] = constant dense<1.0>
+  %n: f32[1,4,64] = aten.sub.Tensor(%c, %x)
   %d: f32[1,4,64] = aten.relu(%x)
   %q: f32[1,4,64] = aten.div.Tensor(%n, %d)
   return %q
@@ -67,6 +68,15 @@ TEST(SmallDivisors, ThatWouldBecomeZeroKeepTheDivisionFloat) {
   EXPECT_EQ(kept_float(kQuotient, 0.0019F, 1), "n d q ");
   EXPECT_EQ(kept_float(kQuotient, 0.002F, 1), "");
   EXPECT_EQ(kept_float(kQuotient, -1, 1), "");
+  // x / x: where the divisor is small the dividend is.
+  EXPECT_EQ(kept_float(R"(
+  %n: f32[1,4,64] = aten.neg(%x)
+  %d: f32[1,4,64] = aten.relu(%x)
+  %q: f32[1,4,64] = aten.div.Tensor(%n, %d)
+  return %q
+)",
+                       0.0019F, 1),
+            "");
 }
 
 // The operand of the product is a product, behind a permute, of what layers make.
