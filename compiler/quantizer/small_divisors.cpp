@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "compiler/ops/ops.h"
@@ -56,23 +57,28 @@ class Finder {
            quotient * least_of(division.operands[1]) * divisor < kSmallQuotient * dividend;
   }
 
-  // The greatest magnitude that calibration saw; 0 if it is not known.
-  double most_of(ValueId value) const {
+  // What calibration saw; std::nullopt if it is not known.
+  std::optional<Range> range_of(ValueId value) const {
     const auto at = calibration_.values.find(graph_.value(value).name);
-    if (at == calibration_.values.end() || at->second.empty()) return 0;
-    return std::max(std::abs(static_cast<double>(at->second.range().min)),
-                    std::abs(static_cast<double>(at->second.range().max)));
+    if (at == calibration_.values.end() || at->second.empty()) return std::nullopt;
+    return at->second.range();
+  }
+
+  // The greatest magnitude; 0 if it is not known.
+  double most_of(ValueId value) const {
+    const Range range = range_of(value).value_or(Range{0, 0});
+    return std::max(std::abs(static_cast<double>(range.min)),
+                    std::abs(static_cast<double>(range.max)));
   }
 
   // The divisor nearest to zero as a part of the farthest; 0 where both signs or zeros were seen, 1
   // if nothing is known.
   double least_of(ValueId divisor) const {
-    const auto at = calibration_.values.find(graph_.value(divisor).name);
-    if (at == calibration_.values.end() || at->second.empty()) return 1;
-    const double low = at->second.range().min, high = at->second.range().max;
-    const double least = low > 0 ? low : high < 0 ? -high : 0;
-    const double most = std::max(std::abs(low), std::abs(high));
-    return most == 0 ? 1 : least / most;
+    const double most = most_of(divisor);
+    if (most == 0) return 1;
+    const Range range = *range_of(divisor);
+    const double least = range.min > 0 ? range.min : range.max < 0 ? -range.max : 0;
+    return least / most;
   }
 
   bool comes_from_product(ValueId divisor) const {
