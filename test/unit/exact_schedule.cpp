@@ -51,7 +51,7 @@ std::vector<Step> steps_of(const Machine& machine, const LoweredGraph& graph) {
         step.resident += graph.calls[before].constants.size();
     const uint32_t most = step.stays ? 1 : neutron::most_slices(target, call);
     for (uint32_t parts = 1; parts <= most; ++parts) {
-      LoweredGraph alone{graph.storages, {call}, {}};
+      LoweredGraph alone{{}, {call}, {}};
       alone.calls[0].block_of = kNoCall;
       neutron::split_into(target, alone, std::vector{parts});
       Option& option = step.options.emplace_back();

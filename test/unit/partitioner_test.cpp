@@ -284,6 +284,34 @@ graph @forward(%x: f32[1,3,8,8]) {
             "ExecuTorch has no kernel for aten.adaptive_max_pool2d");
 }
 
+// The first op of the graph, rewritten for the portable backend: the names of the ops that it
+// becomes. Their results are those of the op.
+std::vector<std::string_view> legalized(Module& module) {
+  const Graph before = module.forward();
+  Graph& graph = module.forward();
+  const auto backend = make_portable_backend(*find_target("imxrt700"));
+  EXPECT_EQ(backend->legalize(module, graph, graph.first_op()), true);
+  EXPECT_TRUE(verify(module));
+  std::vector<std::string_view> names;
+  for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
+  Tensor input(DType::kFloat32, graph.type(graph.inputs()[0]).shape);
+  const std::span<float> elements = input.values<float>();
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i % 17) - 8;
+  const TensorView view = input.view();
+  const auto expected = make_reference_executor(module, before)->run({&view, 1});
+  const auto actual = make_reference_executor(module, graph)->run({&view, 1});
+  if (!expected || !actual) {
+    ADD_FAILURE() << "the graphs do not run";
+    return names;
+  }
+  EXPECT_EQ(actual->front().shape(), expected->front().shape());
+  const auto wanted = expected->front().values<float>(), got = actual->front().values<float>();
+  EXPECT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < std::min(wanted.size(), got.size()); ++i)
+    EXPECT_FLOAT_EQ(wanted[i], got[i]);
+  return names;
+}
+
 TEST(Portable, MakesFusedActivationsAndUnevenPaddingExplicit) {
   Module module = parse(R"(
 graph @forward(%x: f32[1,3,8,9]) {
@@ -291,23 +319,8 @@ graph @forward(%x: f32[1,3,8,9]) {
   %a: f32[1,5,4,5] = aten.convolution(%x, %w) {activation = "relu6", dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 1], padding_end = [1, 1], stride = [2, 2], transposed = false}
   return %a
 })");
-  const Graph before = module.forward();
-  Graph& graph = module.forward();
-  const auto backend = make_portable_backend(*find_target("imxrt700"));
-  ASSERT_EQ(backend->legalize(module, graph, graph.first_op()), true);
-  ASSERT_TRUE(verify(module));
-  std::vector<std::string_view> names;
-  for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
-  EXPECT_EQ(names, (std::vector<std::string_view>{"aten.constant_pad_nd", "aten.convolution",
-                                                  "aten.clamp"}));
-  Tensor input(DType::kFloat32, {1, 3, 8, 9});
-  for (size_t i = 0; i < 216; ++i) input.values<float>()[i] = static_cast<float>(i % 17) - 8;
-  const TensorView view = input.view();
-  const auto expected = make_reference_executor(module, before)->run({&view, 1});
-  const auto actual = make_reference_executor(module, graph)->run({&view, 1});
-  ASSERT_TRUE(expected && actual);
-  for (size_t i = 0; i < 100; ++i)
-    EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);
+  EXPECT_EQ(legalized(module), (std::vector<std::string_view>{"aten.constant_pad_nd",
+                                                              "aten.convolution", "aten.clamp"}));
 }
 
 // What a transposed convolution loses at its ends: (4 − 1)·2 + 3 = 9 rows less 0 and 2, 9 columns
@@ -319,25 +332,12 @@ graph @forward(%x: f32[2,3,4,4]) {
   %a: f32[2,5,7,6] = aten.convolution(%x, %w) {activation = "relu", dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 2], padding_end = [2, 1], stride = [2, 2], transposed = true}
   return %a
 })");
-  const Graph before = module.forward();
-  Graph& graph = module.forward();
-  const auto backend = make_portable_backend(*find_target("imxrt700"));
-  ASSERT_EQ(backend->legalize(module, graph, graph.first_op()), true);
-  ASSERT_TRUE(verify(module));
-  std::vector<std::string_view> names;
-  for (const OpId op : graph.ops()) names.push_back(graph.op(op).def->name);
-  EXPECT_EQ(names, (std::vector<std::string_view>{"aten.convolution", "aten.slice.Tensor",
-                                                  "aten.slice.Tensor", "aten.clamp"}));
+  EXPECT_EQ(legalized(module),
+            (std::vector<std::string_view>{"aten.convolution", "aten.slice.Tensor",
+                                           "aten.slice.Tensor", "aten.clamp"}));
+  const Graph& graph = module.forward();
   EXPECT_EQ(graph.op(graph.first_op()).attributes.get<Ints>("padding"), (Ints{0, 1}));
-  Tensor input(DType::kFloat32, {2, 3, 4, 4});
-  for (size_t i = 0; i < 96; ++i) input.values<float>()[i] = static_cast<float>(i % 17) - 8;
-  const TensorView view = input.view();
-  const auto expected = make_reference_executor(module, before)->run({&view, 1});
-  const auto actual = make_reference_executor(module, graph)->run({&view, 1});
-  ASSERT_TRUE(expected && actual);
-  ASSERT_EQ(actual->front().shape(), (Shape{2, 5, 7, 6}));
-  for (size_t i = 0; i < 420; ++i)
-    EXPECT_FLOAT_EQ(expected->front().values<float>()[i], actual->front().values<float>()[i]);
+  EXPECT_EQ(graph.type(graph.outputs()[0]).shape, (Shape{2, 5, 7, 6}));
 }
 
 }  // namespace
