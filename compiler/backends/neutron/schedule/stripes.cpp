@@ -228,6 +228,8 @@ class ChainSearch {
     const auto count = static_cast<uint32_t>(graph_.calls.size());
     whole_.resize(count);
     for (uint32_t call = 0; call < count; ++call) whole_[call] = whole_cycles(call);
+    for (const Call& call : graph_.calls)
+      least_slice_.push_back(slice_bytes(target_, call, most_slices(target_, call)));
     std::vector<uint32_t> misfits_before(count + 1, 0);
     for (uint32_t call = 0; call < count; ++call)
       misfits_before[call + 1] = misfits_before[call] + (whole_[call] == kNever ? 1 : 0);
@@ -434,15 +436,26 @@ class ChainSearch {
     if (rows->most_stripes() > 1)
       stripes.push_back(std::min(rows->most_stripes(), kStripes.back()));
     const size_t count = stripes.size();
-    // Bytes beside the stripes, by number of stripes; 0: not known yet.
-    std::array<uint64_t, 2 * kStripes.size() + 2> known{};
+    // By number of stripes; 0: not known yet.
+    struct Known {
+      uint64_t beside = 0;  // bytes of tensors that are not of the stripes
+      std::optional<Needs> needs;
+    };
+    std::array<std::array<Known, 2>, kStripes.size() + 1> known{};
     const auto beside = [&](size_t at, bool sampled) {
-      uint64_t& bytes = known[2 * at + (sampled ? 1 : 0)];
+      uint64_t& bytes = known[at][sampled ? 1 : 0].beside;
       if (bytes == 0) {
         const Chain of{chain.first, chain.last, stripes[at], false};
         bytes = outside.bytes - shared_bytes(*rows, of, outside, sampled);
       }
       return bytes;
+    };
+    const auto needs = [&](size_t at, bool sampled) {
+      std::optional<Needs>& made = known[at][sampled ? 1 : 0].needs;
+      if (!made)
+        made = needs_of(*rows, {chain.first, chain.last, stripes[at], false}, sampled,
+                        limit_ - least_outside);
+      return *made;
     };
     uint64_t best = kNever;
     for (const bool keeps : {true, false}) {
@@ -450,10 +463,9 @@ class ChainSearch {
       if (!keeps && machine_.options.constants_in_sram) continue;
       Chain tried{chain.first, chain.last, 1, keeps};
       const auto fits = [&](size_t at, bool sampled) {
-        tried.stripes = stripes[at];
-        const uint64_t kept = keeps ? constants : 0;
-        return cost(*rows, tried, least_outside + kept, sampled, false) != kNever &&
-               cost(*rows, tried, beside(at, sampled) + kept, sampled, false) != kNever;
+        const Needs of = needs(at, sampled);
+        const uint64_t bytes = keeps ? of.kept + constants : of.copied;
+        return least_outside + bytes <= limit_ && beside(at, sampled) + bytes <= limit_;
       };
       if (count == 0 || !fits(count - 1, true)) continue;
       // The fewest stripes: more of them never need more memory, up to a row of rounding.
@@ -468,8 +480,7 @@ class ChainSearch {
       while (low < count && !fits(low, false)) ++low;
       if (low == count) continue;
       tried.stripes = stripes[low];
-      const uint64_t cycles =
-          cost(*rows, tried, beside(low, false) + (keeps ? constants : 0), false, true);
+      const uint64_t cycles = cost(*rows, tried, beside(low, false) + (keeps ? constants : 0));
       if (cycles >= best) continue;
       best = cycles;
       chain = tried;
@@ -477,44 +488,61 @@ class ChainSearch {
     return best;
   }
 
-  // Cycles of the chain beside `outside` bytes of SRAM; kNever if it does not fit. `sampled`: looks
-  // at its first, middle and last stripe only. Without `timed` returns 0 for a chain that fits.
-  // Not inline: GCC 12 warns there, falsely, that a vector is freed at a wrong address.
-  [[gnu::noinline]] uint64_t cost(const ChainRows& rows, const Chain& chain, uint64_t outside,
-                                  bool sampled, bool timed) const {
-    uint64_t cycles = 0;
+  // Calls visit(index, call, rows of the result, the stripe) in the order of execution until it
+  // returns false; `sampled`: for the first, middle and last stripe only.
+  void visit_stripes(const ChainRows& rows, const Chain& chain, bool sampled, auto visit) const {
     std::vector<uint32_t> done(chain.last - chain.first + 1, 0);
-    const auto add = [&](uint32_t index) {
+    const auto visit_stripe = [&](uint32_t index) {
       const Stripe stripe = rows.stripe(index, chain.stripes, done);
-      for (uint32_t call = chain.first; call <= chain.last; ++call) {
-        const RowRange result = stripe.results[call - chain.first];
-        if (result.empty()) continue;
-        const uint64_t live = outside + rows.live(stripe, call);
-        if (live > limit_) return false;
-        uint32_t parts = 1;
-        const Call& whole = graph_.calls[call];
-        const bool copies = !chain.keeps_constants && !whole.constants.empty();
-        if (copies) {
-          parts = parts_within(target_, whole, limit_ - live);
-          if (parts == 0) return false;
-        }
-        if (!timed) continue;
-        cycles += call_cycles(target_, rows_of(whole.kernel, *rows_.access(call), result)) +
-                  (parts - 1) * (target_.call_host_cycles + target_.call_npu_cycles);
-        if (copies && index > 0) cycles += copy_cost(target_, whole.constants.size());
-      }
+      for (uint32_t call = chain.first; call <= chain.last; ++call)
+        if (const RowRange result = stripe.results[call - chain.first]; !result.empty())
+          if (!visit(index, call, result, stripe)) return false;
       return true;
     };
     if (!sampled) {
       for (uint32_t index = 0; index < chain.stripes; ++index)
-        if (!add(index)) return kNever;
-      return cycles;
+        if (!visit_stripe(index)) return;
+      return;
     }
     for (const uint32_t index : {0u, chain.stripes / 2, chain.stripes - 1}) {
       for (uint32_t call = chain.first; call <= chain.last; ++call)
         done[call - chain.first] = first_row(call, index, chain);
-      if (!add(index)) return kNever;
+      if (!visit_stripe(index)) return;
     }
+  }
+
+  // Most bytes that the stripes need at once; more than `most`: at least so many.
+  struct Needs {
+    uint64_t kept = 0;    // of their tensors
+    uint64_t copied = 0;  // and the smallest parts of their constants
+  };
+  Needs needs_of(const ChainRows& rows, const Chain& chain, bool sampled, uint64_t most) const {
+    Needs needs;
+    visit_stripes(rows, chain, sampled,
+                  [&](uint32_t, uint32_t call, RowRange, const Stripe& stripe) {
+                    const uint64_t live = rows.live(stripe, call);
+                    needs.kept = std::max(needs.kept, live);
+                    needs.copied = std::max(needs.copied, live + least_slice_[call]);
+                    return needs.kept <= most;
+                  });
+    return needs;
+  }
+
+  // Cycles of the chain, which fits beside `outside` bytes of SRAM.
+  uint64_t cost(const ChainRows& rows, const Chain& chain, uint64_t outside) const {
+    uint64_t cycles = 0;
+    visit_stripes(rows, chain, false,
+                  [&](uint32_t index, uint32_t call, RowRange result, const Stripe& stripe) {
+                    const Call& whole = graph_.calls[call];
+                    cycles +=
+                        call_cycles(target_, rows_of(whole.kernel, *rows_.access(call), result));
+                    if (chain.keeps_constants || whole.constants.empty()) return true;
+                    const uint64_t room = limit_ - outside - rows.live(stripe, call);
+                    cycles += (parts_within(target_, whole, room) - 1) *
+                              (target_.call_host_cycles + target_.call_npu_cycles);
+                    if (index > 0) cycles += copy_cost(target_, whole.constants.size());
+                    return true;
+                  });
     return cycles;
   }
   // About the row that the call has come to before stripe `index`, as ChainRows::stripe counts it.
@@ -531,7 +559,8 @@ class ChainSearch {
   const MemoryPlan& memory_;
   uint64_t limit_;
   Rows rows_;
-  std::vector<uint64_t> whole_;  // by call: whole_cycles
+  std::vector<uint64_t> whole_;        // by call: whole_cycles
+  std::vector<uint64_t> least_slice_;  // by call: bytes of the smallest part of its constants
 };
 
 // Appends the stripes of a chain to the calls of `made`.
