@@ -340,6 +340,19 @@ void warn_of_noise(const CompileWatch& watch, const Compilation& compiled) {
   print(watch, warning);
 }
 
+void warn_of_flash(const CompileWatch& watch, const TargetDescription& target, uint64_t bytes,
+                   const std::string& file) {
+  if (target.memory.flash_bytes == 0 || bytes <= target.memory.flash_bytes) return;
+  print(watch, {.id = DiagnosticId::kFlashExceeded,
+                .reason = fmt::format("the program takes {} bytes, the flash of {} has {}",
+                                      with_thousands(bytes), target.name,
+                                      with_thousands(target.memory.flash_bytes)),
+                .fix = "use a smaller model, or keep the program in memory beside the chip: "
+                       "figures of time are for the chip's own flash",
+                .place = {.file = file},
+                .severity = Severity::kWarning});
+}
+
 // What the samples and the conversion tell about the ranges.
 Result<void> warn_of_ranges(const CompileWatch& watch, const Compilation& compiled) {
   DTR_ASSIGN(const std::vector<Diagnostic> warnings, sample_warnings(compiled));
@@ -493,6 +506,9 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   DTR_TRY(warn_of_ranges(watch, compiled));
   warn_of_skipped_layers(watch, compiled);
   warn_of_noise(watch, compiled);
+  warn_of_flash(watch, *settings.target,
+                compiled.written.bytes.size() + compiled.written.tensor_file.size(),
+                compiled.module.file);
   if (check)
     if (const auto warning =
             accuracy_warning(check->outputs, options.min_sqnr, compiled.module.file))
@@ -597,6 +613,7 @@ Result<CompiledMethods> compile_methods(std::vector<MethodModel> methods, const 
              serialize_program(plans, {.debug_map = methods.front().options.debug_map}));
   DTR_TRY(check_fits(made, output));
   note_states(watch, made);
+  warn_of_flash(watch, *made.methods.front().compilation.target, made.program.bytes.size(), output);
   if (file) {
     DTR_TRY(file->write(made.program.bytes));
     DTR_TRY(file->commit());
