@@ -123,6 +123,8 @@ struct PlanSearch {
   // Also tries to run more in stripes than the limit demands, which leaves room for constants on
   // their way: finds faster plans, in up to five times the time.
   bool leaves_room = false;
+  unsigned threads = 1;  // of the search, which finds the same with any number
+  bool operator==(const PlanSearch&) const = default;
 };
 
 // A partition after scheduling, before addresses are known.

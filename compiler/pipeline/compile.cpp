@@ -387,7 +387,8 @@ class Compiler {
                                 DTR_TRY(encode());
                                 DTR_ASSIGN(const SerializedPte written, serialize(memory));
                                 return written.bytes.size() + written.tensor_file.size();
-                              }));
+                              },
+                              settings_.threads));
     return {};
   }
 
@@ -419,16 +420,14 @@ class Compiler {
     const SramUse sram = sram_use(c_);
     if (constants() != ConstantMemory::kSram || sram.total_bytes <= sram.budget_bytes) return {};
     const bool has_own_budget = sram.budget_bytes < sram.target_bytes;
-    const std::string budget = with_thousands(sram.budget_bytes);
     return fail(
         DiagnosticId::kMemoryExceeded,
-        fmt::format("the smallest program with its constants in SRAM takes {} bytes and its "
-                    "tensors take {}; {}",
-                    with_thousands(sram.program_bytes),
-                    with_thousands(sram.total_bytes - sram.program_bytes),
-                    has_own_budget
-                        ? fmt::format("the budget is {} bytes", budget)
-                        : fmt::format("{} has {} bytes of SRAM", settings_.target->name, budget)),
+        fmt::format("no program within {} bytes of SRAM is found{}: with its constants in SRAM, "
+                    "the smallest takes {}: {} for the program and {} for its tensors",
+                    with_thousands(sram.budget_bytes),
+                    has_own_budget ? "" : fmt::format(", which {} has", settings_.target->name),
+                    with_thousands(sram.total_bytes), with_thousands(sram.program_bytes),
+                    with_thousands(sram.total_bytes - sram.program_bytes)),
         fmt::format("leave the constants in flash (--constants flash), or {}",
                     has_own_budget ? fmt::format("give --sram {} or more", sram.total_bytes)
                                    : "use a smaller model"),

@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <tuple>
 
 #include "compiler/support/cancellation.h"
 #include "compiler/support/text.h"
@@ -19,8 +20,9 @@ constexpr uint64_t kStep = 16;
 constexpr uint64_t kPart = 1024;
 constexpr int kMostSteps = 24;
 constexpr int kMostTries = 10;
+constexpr uint64_t kWorthCycles = 50;  // one part of so many is worth another search
 constexpr uint64_t kNeighbours = 8;
-constexpr int kMostLong = 3;           // long searches
+constexpr size_t kMostLong = 3;        // long searches
 constexpr uint64_t kPartOfFloats = 4;  // from here on floats at the ends are worth a word
 
 // Bytes of tensors that are live while a call of the program runs and are not its operands.
@@ -70,57 +72,63 @@ std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
 class BudgetSearch {
  public:
   BudgetSearch(const Module& module, EmitResult& emitted, const SramBudget& budget,
-               uint64_t target_bytes, const ProgramBytes& program_bytes)
+               uint64_t target_bytes, const ProgramBytes& program_bytes, unsigned threads)
       : module_(module),
         emitted_(emitted),
         budget_(budget),
         target_bytes_(target_bytes),
         program_bytes_(program_bytes),
+        threads_(threads),
         outside_(bytes_outside(emitted.plan)) {}
 
   Result<MemoryMap> run() {
-    MemoryMap memory;
-    DTR_ASSIGN(const std::optional<Choice> unlimited, plan(kUnlimited, {kWays.back()}, &memory));
-    if (!unlimited) return tl::unexpected(*std::move(why_not_));
-    const PlannedCost& first = unlimited->cost;
-    largest_ = first.sram_bytes;
-    const bool fits = first.sram_bytes <= budget_.bytes;
+    DTR_ASSIGN(const std::optional<Choice> unlimited,
+               plan({.limit = kUnlimited,
+                     .search = search(kWays.back(), false),
+                     .placement = StagedPlacement::kAround}));
+    if (!unlimited) return nothing_fits();
+    largest_ = unlimited->cost.sram_bytes;
+    const bool fits = largest_ <= budget_.bytes;
     uint32_t& flags = emitted_.plan.manifest_flags;
     flags &= ~uint32_t{pte::kWithinBudget};
-    if (fits && budget_.optimize == Optimize::kSpeed) return memory;
+    if (fits && budget_.optimize == Optimize::kSpeed) return std::move(memory_);
     flags |= pte::kWithinBudget;
 
-    std::optional<uint64_t> fastest;  // cycles of the fastest plan that fits
-    if (fits) {
-      best_ = unlimited;
-      fastest = first.cycles;
-    } else {
-      DTR_TRY(find_fastest(fastest));
+    tried_.push_back(*unlimited);
+    std::optional<Choice> fastest = unlimited;
+    if (!fits) {
+      DTR_ASSIGN(fastest, find_fastest(budget_.bytes));
     }
-    const bool wants_smallest = !fastest || budget_.optimize == Optimize::kSize;
-    if (!fastest || budget_.optimize != Optimize::kSpeed) {
-      const uint64_t most_cycles = wants_smallest ? UINT64_MAX : *fastest + *fastest / 100;
-      DTR_TRY(find_smallest(most_cycles));
+    std::optional<Choice> best = fastest;
+    if (fastest && budget_.optimize == Optimize::kBalance) {
+      DTR_TRY(find_smaller(fastest->cost.cycles + fastest->cost.cycles / 100,
+                           search(kWays.back(), /*leaves_room=*/true)));
+      for (const Choice& choice : tried_)
+        if (is_smaller(choice, best)) best = choice;
+    } else if (!fastest || budget_.optimize == Optimize::kSize || is_near_smallest_) {
+      DTR_ASSIGN(const std::optional<Choice> smallest, find_smallest());
+      const uint64_t bytes = smallest ? smallest->cost.sram_bytes : UINT64_MAX;
+      if (!fastest || budget_.optimize == Optimize::kSize ||
+          (bytes <= budget_.bytes && is_faster(*smallest, fastest)))
+        best = smallest;
+      if (smallest && best == smallest) {
+        if (fits || bytes != budget_.bytes) {
+          DTR_ASSIGN(fastest, find_fastest(bytes));
+        }
+        const bool wants_smaller = budget_.optimize == Optimize::kSize || bytes > budget_.bytes;
+        if (fastest && (wants_smaller ? is_smaller(*fastest, best) : is_faster(*fastest, best)))
+          best = fastest;
+      }
     }
-    if (!best_)
-      return tl::unexpected(why_not_.value_or(Diagnostic{
-          .id = DiagnosticId::kMemoryExceeded,
-          .reason = "no plan fits the SRAM",
-          .fix = "use smaller tensors: a lower resolution, fewer channels or a smaller batch"}));
-    MemoryMap planned;
-    StagedPlacement staged = StagedPlacement::kTogether;
-    if (wants_smallest) {
-      staged = StagedPlacement::kLong;
-      DTR_TRY(search_long());
+    if (!best) return nothing_fits();
+    if (planned_ != *best) {
+      DTR_ASSIGN(const std::optional<Choice> again, plan(best->way));
+      DTR_CHECK(again == best);
     }
-    if (!best_->search.leaves_room) DTR_TRY(make_faster(staged));
-    DTR_ASSIGN(const std::optional<Choice> last,
-               plan(best_->limit, best_->search, &planned, staged));
-    DTR_CHECK(last && last->cost.sram_bytes <= best_->cost.sram_bytes);
-    best_ = last;
     // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
-    if (best_->cost.sram_bytes > budget_.bytes && !program_is_in_sram_) return too_small(planned);
-    return planned;
+    if (best->cost.sram_bytes > budget_.bytes && !program_is_in_sram_)
+      return too_small(best->cost.sram_bytes);
+    return std::move(memory_);
   }
 
  private:
@@ -129,11 +137,18 @@ class BudgetSearch {
   // The one with which most fits is the last.
   static constexpr std::array kWays{Overlaps::kOfChains, Overlaps::kOfSingleOperatorsToo};
 
-  struct Choice {
-    uint64_t limit = 0;  // of the bytes that delegates use
+  // How a plan is made: the bytes that delegates may use, and what else decides.
+  struct Way {
+    uint64_t limit = 0;
     PlanSearch search;
+    StagedPlacement placement = StagedPlacement::kTogether;
+    bool operator==(const Way&) const = default;
+  };
+  struct Choice {
+    Way way;
     PlannedCost cost;
     uint64_t least = 0;  // bytes below which no placement of its buffers gets
+    bool operator==(const Choice&) const = default;
   };
 
   Result<PlannedCost> cost_of(const MemoryMap& memory) {
@@ -142,33 +157,31 @@ class BudgetSearch {
     return planned_cost(emitted_, memory, program);
   }
 
-  // Plans delegates within `limit` bytes. std::nullopt: some delegate does not fit.
-  Result<std::optional<Choice>> plan(uint64_t limit, PlanSearch search, MemoryMap* kept = nullptr,
-                                     StagedPlacement staged = StagedPlacement::kTogether) {
+  // Plans delegates and memory that way. std::nullopt: some delegate does not fit.
+  Result<std::optional<Choice>> plan(const Way& way) {
     check_cancelled();
+    planned_.reset();
     for (size_t call = 0; call < emitted_.partitions.size(); ++call) {
       if (emitted_.partitions[call] == nullptr) continue;
-      const uint64_t room = limit == kUnlimited      ? limit
-                            : limit > outside_[call] ? limit - outside_[call]
-                                                     : 0;
-      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room, search);
+      const uint64_t room = way.limit == kUnlimited      ? way.limit
+                            : way.limit > outside_[call] ? way.limit - outside_[call]
+                                                         : 0;
+      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room, way.search);
           !planned) {
         if (planned.error().id != DiagnosticId::kMemoryExceeded)
           return tl::unexpected(std::move(planned).error());
-        if (search.overlaps == kWays.back() && limit >= why_not_limit_) {
+        if (way.search.overlaps == kWays.back() && way.limit >= why_not_limit_) {
           why_not_ = std::move(planned).error();
-          why_not_limit_ = limit;
+          why_not_limit_ = way.limit;
         }
         return std::nullopt;
       }
     }
-    DTR_ASSIGN(MemoryMap memory,
-               plan_memory(emitted_.plan, kNoLimit,
-                           limit == kUnlimited ? StagedPlacement::kAround : staged));
-    DTR_ASSIGN(const PlannedCost cost, cost_of(memory));
-    const auto gaps = static_cast<uint64_t>(memory.arena_bytes - memory.max_live_bytes);
-    if (kept != nullptr) *kept = std::move(memory);
-    return Choice{.limit = limit, .search = search, .cost = cost, .least = cost.sram_bytes - gaps};
+    DTR_ASSIGN(memory_, plan_memory(emitted_.plan, kNoLimit, way.placement, threads_));
+    DTR_ASSIGN(const PlannedCost cost, cost_of(memory_));
+    const auto gaps = static_cast<uint64_t>(memory_.arena_bytes - memory_.max_live_bytes);
+    planned_ = Choice{.way = way, .cost = cost, .least = cost.sram_bytes - gaps};
+    return planned_;
   }
 
   static bool is_smaller(const Choice& choice, const std::optional<Choice>& than) {
@@ -176,87 +189,109 @@ class BudgetSearch {
            (choice.cost.sram_bytes == than->cost.sram_bytes &&
             choice.cost.cycles < than->cost.cycles);
   }
-  void keep(const Choice& choice) {
-    if (is_smaller(choice, best_)) best_ = choice;
+  static bool is_faster(const Choice& choice, const std::optional<Choice>& than) {
+    return !than || choice.cost.cycles < than->cost.cycles ||
+           (choice.cost.cycles == than->cost.cycles &&
+            choice.cost.sram_bytes < than->cost.sram_bytes);
+  }
+  static bool is_much_faster(const Choice& choice, const Choice& than) {
+    return choice.cost.cycles + choice.cost.cycles / kWorthCycles < than.cost.cycles;
   }
 
-  // Of the plans that were tried, the one that is smallest after a long search of its arena. First
-  // the smallest one so far, then those that could become smallest. Plans of the same bytes are
-  // mostly one.
-  Result<void> search_long() {
-    const auto bytes = [](const Choice& choice) {
-      return std::pair(choice.least, choice.cost.sram_bytes);
-    };
-    std::ranges::stable_sort(tried_, {}, bytes);
-    const auto same = [&](const Choice& a, const Choice& b) { return bytes(a) == bytes(b); };
-    tried_.erase(std::unique(tried_.begin(), tried_.end(), same), tried_.end());
-    const auto smallest = std::ranges::min_element(
-        tried_, {}, [](const Choice& choice) { return choice.cost.sram_bytes; });
-    if (smallest != tried_.end()) std::rotate(tried_.begin(), smallest, smallest + 1);
-    int searched = 0;
-    for (const Choice& choice : tried_) {
-      if (choice.least >= best_->cost.sram_bytes) continue;
-      if (searched++ == kMostLong) break;
-      DTR_ASSIGN(const std::optional<Choice> found,
-                 plan(choice.limit, choice.search, nullptr, StagedPlacement::kTogetherLong));
-      DTR_CHECK(found.has_value());
-      keep(*found);
-    }
-    return {};
+  // With its constants in SRAM a program grows by the calls of stripes where its tensors shrink:
+  // the bytes of both follow no limit, and limits are tried all over the range.
+  std::vector<uint64_t> other_limits(uint64_t most) const {
+    std::vector<uint64_t> limits;
+    for (uint64_t i = 1; program_is_in_sram_ && i < 2 * kNeighbours; ++i)
+      limits.push_back(most * i / (2 * kNeighbours));
+    return limits;
   }
 
-  // Takes the fastest plan within the same limit if its arena is no larger.
-  Result<void> make_faster(StagedPlacement staged) {
-    DTR_ASSIGN(const std::optional<Choice> found,
-               plan(best_->limit, {.overlaps = best_->search.overlaps, .leaves_room = true},
-                    nullptr, staged));
-    DTR_CHECK(found.has_value());
-    if (found->cost.sram_bytes <= best_->cost.sram_bytes && found->cost.cycles < best_->cost.cycles)
-      best_ = found;
-    return {};
+  // Leaves one of the plans that cost the same.
+  static void sort_unique(std::vector<Choice>& choices, auto key) {
+    std::ranges::stable_sort(choices, {}, key);
+    const auto same = [&](const Choice& a, const Choice& b) { return key(a) == key(b); };
+    choices.erase(std::unique(choices.begin(), choices.end(), same), choices.end());
   }
 
-  // A plan whose buffers leave gaps in the arena exceeds its limit: lowers the limit by the excess.
-  Result<void> find_fastest(std::optional<uint64_t>& fastest) {
+  PlanSearch search(Overlaps overlaps, bool leaves_room) const {
+    return {.overlaps = overlaps, .leaves_room = leaves_room, .threads = threads_};
+  }
+
+  Result<std::optional<Choice>> plan_long(const Choice& choice) {
+    Way way = choice.way;
+    way.placement = StagedPlacement::kTogetherLong;
+    return plan(way);
+  }
+
+  // The fastest plan within the bytes. One whose buffers leave gaps in the arena exceeds its limit:
+  // lowers the limit by the excess, and bisects between a limit that is too large and one with a
+  // plan that fits, or with none.
+  Result<std::optional<Choice>> find_fastest(uint64_t bytes) {
+    std::optional<Choice> fastest;
+    std::vector<Choice> larger;  // than that, but not without their gaps
+    std::optional<PlannedCost> of_first_way;
     for (const Overlaps overlaps : kWays) {
-      uint64_t limit = budget_.bytes;
-      for (int i = 0; i < kMostTries && limit > 0; ++i) {
+      std::optional<Choice> fits;
+      uint64_t low = 0, high = bytes + 1, limit = bytes;
+      for (int i = 0; i < kMostTries; ++i) {
         DTR_ASSIGN(const std::optional<Choice> choice,
-                   plan(limit, {.overlaps = overlaps, .leaves_room = true}));
-        if (!choice) break;
-        const PlannedCost& cost = choice->cost;
-        if (cost.sram_bytes <= budget_.bytes) {
-          if (!fastest || cost.cycles < *fastest) {
-            fastest = cost.cycles;
-            best_ = choice;
-          }
-          break;
+                   plan({.limit = limit, .search = search(overlaps, true)}));
+        if (i == 0 && choice) {
+          if (choice->cost == of_first_way) break;  // both ways mostly differ in few plans then
+          of_first_way = choice->cost;
         }
-        if (!fastest) keep(*choice);
-        const uint64_t excess = cost.sram_bytes - budget_.bytes;
-        limit = limit > excess ? limit - excess : 0;
+        uint64_t lower = 0;  // a limit that another plan needs
+        if (!choice) {
+          low = limit;
+          is_near_smallest_ = true;
+        } else if (choice->cost.sram_bytes <= bytes) {
+          low = limit;
+          fits = choice;
+          if (is_faster(*choice, fastest)) fastest = choice;
+        } else {
+          high = limit;
+          const uint64_t excess = choice->cost.sram_bytes - bytes;
+          lower = std::min(limit - std::min(limit, excess), choice->least - kStep);
+          if (choice->least <= bytes) larger.push_back(*choice);
+          if (fits && !is_much_faster(*choice, *fits)) break;
+        }
+        if (high - low <= std::max(kStep, high / kPart)) break;
+        limit = lower > low && lower < high ? lower : low + (high - low) / 2;
+      }
+      for (const uint64_t each : other_limits(bytes)) {
+        DTR_ASSIGN(const std::optional<Choice> choice,
+                   plan({.limit = each, .search = search(overlaps, true)}));
+        if (choice && choice->cost.sram_bytes <= bytes && is_faster(*choice, fastest))
+          fastest = choice;
       }
     }
-    return {};
+    // A longer search of the arena closes gaps.
+    sort_unique(larger, [](const Choice& choice) {
+      return std::tuple(choice.cost.cycles, choice.least, choice.cost.sram_bytes);
+    });
+    for (size_t i = 0; i < larger.size() && i < kMostLong; ++i) {
+      if (fastest && !is_much_faster(larger[i], *fastest)) break;
+      DTR_ASSIGN(const std::optional<Choice> found, plan_long(larger[i]));
+      DTR_CHECK(found.has_value());
+      if (found->cost.sram_bytes <= bytes) return found;
+    }
+    return fastest;
   }
 
-  // Tries the same limits whatever find_fastest found, and search_long the same plans, so that a
-  // budget of the bytes of the program of `--optimize size` finds that program too.
-  Result<void> find_smallest(uint64_t most_cycles) {
-    for (const Overlaps overlaps : kWays) DTR_TRY(find_smallest(most_cycles, overlaps));
-    return {};
-  }
-  Result<void> find_smallest(uint64_t most_cycles, Overlaps overlaps) {
+  // Fills tried_ with plans of at most so many cycles, down to the smallest. Tries the same limits
+  // whatever the budget is, so that a budget of the bytes of the program of `--optimize size` finds
+  // that program too.
+  Result<void> find_smaller(uint64_t most_cycles, const PlanSearch& search) {
     std::optional<Choice> smallest;
     const auto see = [&](const Choice& choice) {
       if (is_smaller(choice, smallest)) smallest = choice;
       tried_.push_back(choice);
-      keep(choice);
     };
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
     for (int i = 0; i < kMostSteps && high - low > std::max(kStep, high / kPart); ++i) {
       const uint64_t limit = low + (high - low) / 2;
-      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, {overlaps}));
+      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
       if (!choice || choice->cost.cycles > most_cycles) {
         low = limit;
         continue;
@@ -264,27 +299,74 @@ class BudgetSearch {
       see(*choice);
       high = limit;
     }
+    for (const uint64_t each : other_limits(largest_)) {
+      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = each, .search = search}));
+      if (choice && choice->cost.cycles <= most_cycles) see(*choice);
+    }
     // Gaps of the arena do not shrink with the limit: a plan within more bytes may need fewer.
     if (!smallest) return {};
     const uint64_t top = smallest->cost.sram_bytes;
     for (uint64_t i = 1; i <= kNeighbours && high < top; ++i) {
       const uint64_t limit = high + (top - high) * i / (kNeighbours + 1);
-      DTR_ASSIGN(const std::optional<Choice> choice, plan(limit, {overlaps}));
+      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
       if (choice && choice->cost.cycles <= most_cycles) see(*choice);
     }
+    // Nor do cycles always grow as the limit shrinks.
+    if (most_cycles != UINT64_MAX)
+      for (uint64_t i = 1; i <= kNeighbours / 2; ++i) {
+        const uint64_t limit = high - high * i / kNeighbours;
+        DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
+        if (!choice) break;
+        if (choice->cost.cycles <= most_cycles) see(*choice);
+      }
     return {};
   }
 
-  // `planned` is the smallest program.
-  tl::unexpected<Diagnostic> too_small(const MemoryMap& planned) const {
-    const uint64_t smallest = best_->cost.sram_bytes;
+  // Of the plans that find_smaller tries, the one that is smallest after a long search of its
+  // arena. First the smallest one so far, then those that could become smallest.
+  Result<std::optional<Choice>> find_smallest() {
+    for (const Overlaps overlaps : kWays)
+      DTR_TRY(find_smaller(UINT64_MAX, search(overlaps, /*leaves_room=*/false)));
+    std::optional<Choice> smallest;
+    for (const Choice& choice : tried_)
+      if (is_smaller(choice, smallest)) smallest = choice;
+    if (!smallest) return smallest;
+    sort_unique(tried_, [](const Choice& choice) {
+      return std::pair(choice.least, choice.cost.sram_bytes);
+    });
+    const auto first = std::ranges::min_element(
+        tried_, {}, [](const Choice& choice) { return choice.cost.sram_bytes; });
+    std::rotate(tried_.begin(), first, first + 1);
+    size_t searched = 0;
+    for (const Choice& choice : tried_) {
+      if (choice.least >= smallest->cost.sram_bytes) continue;
+      if (searched++ == kMostLong) break;
+      DTR_ASSIGN(const std::optional<Choice> found, plan_long(choice));
+      DTR_CHECK(found.has_value());
+      if (is_smaller(*found, smallest)) smallest = found;
+    }
+    return smallest;
+  }
+
+  tl::unexpected<Diagnostic> nothing_fits() const {
+    Diagnostic why = why_not_.value_or(Diagnostic{
+        .id = DiagnosticId::kMemoryExceeded,
+        .reason = "the tensors of some operator are too large",
+        .fix = "use smaller tensors: a lower resolution, fewer channels or a smaller batch"});
+    why.reason = fmt::format("no program within {} bytes of SRAM is found: {}",
+                             with_thousands(target_bytes_), why.reason);
+    return tl::unexpected(std::move(why));
+  }
+
+  // memory_ is the smallest program's.
+  tl::unexpected<Diagnostic> too_small(uint64_t smallest) const {
     const std::vector<PlanCall>& calls = emitted_.plan.calls;
-    const bool at_kernel = planned.max_live_call >= calls.size() ||
-                           std::holds_alternative<KernelCallPlan>(calls[planned.max_live_call]);
+    const bool at_kernel = memory_.max_live_call >= calls.size() ||
+                           std::holds_alternative<KernelCallPlan>(calls[memory_.max_live_call]);
     const bool names_operator = why_not_ && !at_kernel;
-    const std::string needs =
-        names_operator ? "which this operator needs: " + why_not_->reason
-                       : "most of them at once for " + largest_at(planned, planned.max_live_step);
+    const std::string needs = names_operator
+                                  ? "which this operator needs: " + why_not_->reason
+                                  : "most of them at once for " + largest_at(memory_.max_live_step);
     std::vector<std::string> fixes;
     if (smallest <= target_bytes_) fixes.push_back(fmt::format("give --sram {} or more", smallest));
     if (const uint64_t floats = float_operands(); floats >= smallest / kPartOfFloats)
@@ -304,9 +386,9 @@ class BudgetSearch {
   }
 
   // The names and bytes of the two largest tensors at a step.
-  std::string largest_at(const MemoryMap& planned, int32_t step) const {
+  std::string largest_at(int32_t step) const {
     std::vector<MemoryMapEntry> live;
-    for (const MemoryMapEntry& entry : planned.entries)
+    for (const MemoryMapEntry& entry : memory_.entries)
       if (entry.first_step <= step && step <= entry.last_step) live.push_back(entry);
     std::ranges::stable_sort(live, std::greater{}, &MemoryMapEntry::bytes);
     std::vector<std::string> names;
@@ -335,11 +417,14 @@ class BudgetSearch {
   const SramBudget& budget_;
   uint64_t target_bytes_;
   const ProgramBytes& program_bytes_;
+  unsigned threads_;
   std::vector<uint64_t> outside_;  // by call
   uint64_t largest_ = 0;
   bool program_is_in_sram_ = false;
-  std::optional<Choice> best_;
-  std::vector<Choice> tried_;  // by find_smallest
+  bool is_near_smallest_ = false;  // a limit below the budget has no plan
+  std::optional<Choice> planned_;  // what the delegates and memory_ are planned for
+  MemoryMap memory_;
+  std::vector<Choice> tried_;  // by find_smaller
   std::optional<Diagnostic> why_not_;
   uint64_t why_not_limit_ = 0;
 };
@@ -363,8 +448,8 @@ PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,
 
 Result<MemoryMap> plan_within_budget(const Module& module, EmitResult& emitted,
                                      const SramBudget& budget, uint64_t target_bytes,
-                                     const ProgramBytes& program_bytes) {
-  return BudgetSearch(module, emitted, budget, target_bytes, program_bytes).run();
+                                     const ProgramBytes& program_bytes, unsigned threads) {
+  return BudgetSearch(module, emitted, budget, target_bytes, program_bytes, threads).run();
 }
 
 }  // namespace dtr

@@ -21,6 +21,7 @@ struct PlannedCost {
   uint64_t sram_bytes = 0;
   uint64_t cycles = 0;         // of delegates and kernels of the CPU, as they are estimated
   uint64_t kernel_cycles = 0;  // of these: of kernels
+  bool operator==(const PlannedCost&) const = default;
 };
 
 // The bytes of the program in SRAM, once its memory is planned; 0 if it stays in flash.
@@ -29,14 +30,15 @@ using ProgramBytes = std::function<Result<uint64_t>(const MemoryMap&)>;
 // Plans the memory of `emitted` within the budget, delegates included:
 //   kSpeed    the plan without a budget if it fits, else the fastest that is found
 //   kBalance  the smallest that is found with at most 1 % more cycles than the fastest
-//   kSize     the smallest that is found
-// The search bisects the bytes that delegates may use: in two ways: at most about 80 plans.
+//   kSize     the smallest that is found; of those with as many bytes the fastest
+// The search bisects the bytes that delegates may use, in two ways: at most about 120 plans, on so
+// many threads (0: default_threads()), which find the same.
 // `budget.bytes` has to be at most `target_bytes`, what the target has. Errors: kMemoryExceeded,
 // with the smallest program that is found and what needs it; those of plan_within and
 // `program_bytes`.
 Result<MemoryMap> plan_within_budget(const Module& module, EmitResult& emitted,
                                      const SramBudget& budget, uint64_t target_bytes,
-                                     const ProgramBytes& program_bytes);
+                                     const ProgramBytes& program_bytes, unsigned threads);
 
 // The cost of the plan as it is.
 PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,

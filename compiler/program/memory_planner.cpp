@@ -31,7 +31,7 @@ class MemoryPlanner {
     }
   }
 
-  MemoryMap place(StagedPlacement staged_placement) {
+  MemoryMap place(StagedPlacement staged_placement, unsigned threads) {
     // Values first, as densely as possible; then staged constants in the gaps and above.
     std::vector<ArenaBuffer> values, staged;
     std::vector<uint32_t> place_among(buffers_.size());
@@ -55,12 +55,9 @@ class MemoryPlanner {
     map_.max_live_values = arena.max_live;
     measure_live();
     if (staged_placement != StagedPlacement::kAround && map_.arena_bytes > map_.max_live_bytes)
-      place_together(staged_placement == StagedPlacement::kTogether ? ArenaSearch::kUsual
-                                                                    : ArenaSearch::kLong);
-    if (staged_placement == StagedPlacement::kLong && map_.value_bytes > map_.max_live_values) {
-      const ArenaPlan alone = plan_arena(values, among_values, ArenaSearch::kLong);
-      map_.value_bytes = std::min(map_.value_bytes, alone.total);
-    }
+      place_together(
+          staged_placement == StagedPlacement::kTogether ? ArenaSearch::kUsual : ArenaSearch::kLong,
+          threads);
     plan_.arena_bytes = map_.arena_bytes;
     plan_.max_live_bytes = map_.max_live_bytes;
     const auto after =
@@ -134,8 +131,8 @@ class MemoryPlanner {
   }
 
   // Replaces the offsets if one plan of all buffers is smaller.
-  void place_together(ArenaSearch search) {
-    const ArenaPlan together = plan_arena(buffers_, map_.trails, search);
+  void place_together(ArenaSearch search, unsigned threads) {
+    const ArenaPlan together = plan_arena(buffers_, map_.trails, search, threads);
     if (together.total >= map_.arena_bytes) return;
     map_.arena_bytes = together.total;
     map_.value_bytes = std::min(map_.value_bytes, together.total);
@@ -279,11 +276,12 @@ std::string call_name(const MethodPlan& plan, uint32_t call) {
 
 }  // namespace
 
-Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes, StagedPlacement staged) {
+Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes, StagedPlacement staged,
+                              unsigned threads) {
   plan_states(plan);
   MemoryPlanner planner(plan);
   planner.collect();
-  MemoryMap map = planner.place(staged);
+  MemoryMap map = planner.place(staged, threads);
   if (map.arena_bytes + plan.state_bytes > limit_bytes) {
     Place place;
     if (map.max_live_call < plan.calls.size()) {

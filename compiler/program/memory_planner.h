@@ -39,15 +39,16 @@ struct MemoryMap {
 
 // How staged constants are placed. kAround: in the gaps between values, which are placed first.
 // kTogether: values and constants are also placed in one go, and the smaller arena is taken.
-// kTogetherLong: the latter with ArenaSearch::kLong. kLong: the same, and `value_bytes` are of such
-// a search too.
-enum class StagedPlacement : uint8_t { kAround, kTogether, kTogetherLong, kLong };
+// kTogetherLong: the latter with ArenaSearch::kLong.
+enum class StagedPlacement : uint8_t { kAround, kTogether, kTogetherLong };
 
 // Sets the offsets of tensors, scratch operands and interior buffers, and the totals of `plan`.
 // Inputs are live from the start, outputs to the end. Error: kMemoryExceeded if arena and states
-// are larger than `limit_bytes`, naming the call with the most live bytes.
+// are larger than `limit_bytes`, naming the call with the most live bytes. `threads`: of
+// plan_arena.
 Result<MemoryMap> plan_memory(MethodPlan& plan, int64_t limit_bytes = INT32_MAX,
-                              StagedPlacement staged = StagedPlacement::kAround);
+                              StagedPlacement staged = StagedPlacement::kAround,
+                              unsigned threads = 1);
 
 // Encodes the payload of each partition, after plan_memory. Errors: those of
 // LoweredPartition::encode.

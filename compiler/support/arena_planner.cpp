@@ -7,6 +7,7 @@
 
 #include "compiler/support/align.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/thread_pool.h"
 
 namespace dtr {
 namespace {
@@ -25,7 +26,7 @@ constexpr int kMaxIdleTrailRounds = 2000;
 // as much as their pairs are given.
 constexpr int64_t kMaxAimWork = 600'000;
 constexpr int64_t kAimWorkOfPair = 200;
-constexpr int64_t kMaxAims = 10;
+constexpr int64_t kMaxAims = 14;
 constexpr int64_t kEvictWork = 10, kEvictNeighbourWork = 4;
 
 constexpr size_t kFewNeighbours = 48;  // faster passed over several times than sorted
@@ -478,7 +479,7 @@ std::vector<int64_t> place_around(std::span<const ArenaBuffer> buffers, const Ar
 }
 
 ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails,
-                     ArenaSearch search) {
+                     ArenaSearch search, unsigned threads) {
   const auto tried = [&] {
     ArenaPlanner planner(buffers, trails);
     planner.try_greedy_by_size();
@@ -490,8 +491,7 @@ ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const Arena
   if (search == ArenaSearch::kUsual || usual.at_lower_bound()) return std::move(usual).result();
   // From first fit and from where the climb ended: plans far from each other.
   ArenaPlanner other = tried();
-  other.evict();
-  if (!other.at_lower_bound()) usual.evict();
+  parallel_for(2, threads, [&](size_t i) { (i == 0 ? other : usual).evict(); });
   ArenaPlan plan = std::move(other).result(), climbed = std::move(usual).result();
   return plan.total <= climbed.total ? plan : climbed;
 }

@@ -60,8 +60,9 @@ struct ArenaPlan {
 // take new ones in turn. Never larger than with kUsual; takes some tenths of a second.
 enum class ArenaSearch : uint8_t { kUsual, kLong };
 
+// `threads`: of the long search, which finds the same with any number.
 ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const ArenaTrail> trails = {},
-                     ArenaSearch search = ArenaSearch::kUsual);
+                     ArenaSearch search = ArenaSearch::kUsual, unsigned threads = 1);
 
 // Places `guests` in the gaps of a plan of `buffers`, which do not move: first fit by decreasing
 // size, above all buffers if there is no gap. Returns the offsets of the guests; the caller

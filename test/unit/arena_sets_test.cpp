@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kMostPerMille = 1010;  // of the best known
 // The same of sets that the search misses by more; docs/memory.md says why.
-const std::map<std::string, int64_t> kMissed = {{"three_resolutions/imxrt700/30%", 1015},
-                                                {"three_resolutions/imx95/size", 1026}};
+const std::map<std::string, int64_t> kMissed = {{"mobilenet_v2/imxrt700/25%", 1012},
+                                                {"three_resolutions/imx95/size", 1011}};
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kEvery = 8;  // one of eight sets
 #else

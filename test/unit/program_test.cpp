@@ -142,8 +142,7 @@ TEST(MemoryPlanner, TensorsTakeNoMoreThanTheArena) {
   using Kind = MemoryRef::Kind;
   for (const auto& [staged, bytes] : {std::pair{StagedPlacement::kAround, 784},
                                       {StagedPlacement::kTogether, 784},
-                                      {StagedPlacement::kTogetherLong, 704},
-                                      {StagedPlacement::kLong, 704}}) {
+                                      {StagedPlacement::kTogetherLong, 704}}) {
     FakePartition partition;
     partition.steps = 8;
     for (const auto& [size, first, last] : kBuffers)

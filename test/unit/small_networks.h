@@ -13,8 +13,9 @@ namespace dtr::test {
 
 // Images through 2 to `most_layers` convolutions of 1 × 1 or 3 × 3, depthwise ones among them, with
 // strides, an activation or an addition of an earlier result; one network in four: linear layers of
-// one row.
-inline std::string small_network(uint32_t seed, uint32_t most_layers) {
+// one row. `skips_rows`: convolutions of 1 × 1 may have a stride. Of the rows before them, which
+// they do not read, stripes compute fewer.
+inline std::string small_network(uint32_t seed, uint32_t most_layers, bool skips_rows = true) {
   std::mt19937 random(seed + 1);
   const auto draw = [&](std::initializer_list<uint32_t> of) {
     return of.begin()[random() % of.size()];
@@ -55,8 +56,9 @@ inline std::string small_network(uint32_t seed, uint32_t most_layers) {
                           type(channels, size, i), from.index, other.index);
     } else {
       const bool depthwise = kind == 2;
-      const uint32_t kernel = depthwise ? 3 : draw({1, 3, 3});
+      uint32_t kernel = depthwise ? 3 : draw({1, 3, 3});
       const uint32_t stride = size > 7 ? draw({1, 1, 2}) : 1;
+      if (stride > 1 && !skips_rows) kernel = 3;
       const uint32_t out = depthwise ? channels : draw({8, 16, 32, 64, 128});
       size = (size - 1) / stride + 1;
       text += fmt::format(

@@ -8,6 +8,7 @@
 
 #include "compiler/backends/neutron/schedule/stripes.h"
 #include "compiler/support/text.h"
+#include "compiler/support/thread_pool.h"
 
 namespace dtr::neutron {
 namespace {
@@ -72,7 +73,7 @@ void keep_faster(std::optional<Plan>& best, Plan plan) {
 
 tl::unexpected<Diagnostic> too_large(const Machine& machine, const Module& module,
                                      const LoweredGraph& graph, const MemoryPlan& memory,
-                                     uint32_t index, uint64_t limit) {
+                                     uint32_t index) {
   const Call& call = graph.calls[index];
   const uint64_t constants =
       machine.options.constants_in_sram
@@ -80,9 +81,10 @@ tl::unexpected<Diagnostic> too_large(const Machine& machine, const Module& modul
           : slice_bytes(machine.target, call, most_slices(machine.target, call));
   return fail(DiagnosticId::kMemoryExceeded,
               fmt::format("at this operator {} bytes of tensors are live and its constants take {} "
-                          "at once; no stripes of it fit into {} bytes of SRAM",
+                          "at once; {}",
                           with_thousands(memory.live_bytes[index]), with_thousands(constants),
-                          with_thousands(limit)),
+                          machine.options.nxp_like() ? "the nxp-like schedule has no stripes"
+                                                     : "no stripes of it are found that fit"),
               "use smaller tensors: a lower resolution, fewer channels or a smaller batch",
               place_of(module, call.origin));
 }
@@ -153,30 +155,33 @@ Result<Plan> plan_within(const Machine& unlimited, const Module& module,
   std::optional<Diagnostic> why_not;
   for (const LoweredGraph& variant : variants) {
     const MemoryPlan memory = plan_memory(variant);
-    std::optional<std::vector<Chain>> before;
-    for (const uint64_t part : kPartsForChains) {
-      const ChainChoice choice = choose_chains(
-          machine, variant, memory, machine.target.sram_bytes * part / kPartsForChains[0], fewest);
-      if (choice.too_large) {
-        if (!before && !why_not)
-          why_not = too_large(machine, module, variant, memory, *choice.too_large,
-                              machine.target.sram_bytes)
-                        .value();
-        break;
-      }
-      if (choice.chains == before) continue;
-      before = choice.chains;
-      if (std::optional<Plan> plan = plan_with_chains(machine, variant, choice.chains))
-        keep_faster(best, *std::move(plan));
-      if (!search.leaves_room || machine.options.constants_in_sram) break;
-    }
+    const bool leaves_room = search.leaves_room && !machine.options.constants_in_sram;
+    std::vector<ChainChoice> choices(leaves_room ? kPartsForChains.size() : 1);
+    parallel_for(choices.size(), search.threads, [&](size_t i) {
+      const uint64_t room = machine.target.sram_bytes * kPartsForChains[i] / kPartsForChains[0];
+      choices[i] = choose_chains(machine, variant, memory, room, fewest);
+    });
+    if (!why_not && choices[0].too_large)
+      why_not = too_large(machine, module, variant, memory, *choices[0].too_large).value();
+    const auto fits_no_more = std::ranges::find_if(
+        choices, [](const ChainChoice& choice) { return choice.too_large.has_value(); });
+    choices.erase(fits_no_more, choices.end());
+    const auto equal = [](const ChainChoice& a, const ChainChoice& b) {
+      return a.chains == b.chains;
+    };
+    choices.erase(std::unique(choices.begin(), choices.end(), equal), choices.end());
+    std::vector<std::optional<Plan>> plans(choices.size());
+    parallel_for(choices.size(), search.threads, [&](size_t i) {
+      plans[i] = plan_with_chains(machine, variant, choices[i].chains);
+    });
+    for (std::optional<Plan>& plan : plans)
+      if (plan) keep_faster(best, *std::move(plan));
     if (best || why_not || machine.options.constants_in_sram) continue;
     // Together, though each call fits alone: the call with the most live bytes is named.
     const auto fullest = std::ranges::max_element(memory.live_bytes);
     if (fullest != memory.live_bytes.end())
       why_not = too_large(machine, module, variant, memory,
-                          static_cast<uint32_t>(fullest - memory.live_bytes.begin()),
-                          machine.target.sram_bytes)
+                          static_cast<uint32_t>(fullest - memory.live_bytes.begin()))
                     .value();
   }
   if (best) return *std::move(best);
