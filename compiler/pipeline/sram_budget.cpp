@@ -284,40 +284,34 @@ class BudgetSearch {
   // that program too.
   Result<void> find_smaller(uint64_t most_cycles, const PlanSearch& search) {
     std::optional<Choice> smallest;
-    const auto see = [&](const Choice& choice) {
-      if (is_smaller(choice, smallest)) smallest = choice;
-      tried_.push_back(choice);
+    const auto is_fast = [&](const std::optional<Choice>& choice) {
+      return choice && choice->cost.cycles <= most_cycles;
+    };
+    const auto try_limit = [&](uint64_t limit) -> Result<std::optional<Choice>> {
+      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
+      if (is_fast(choice)) {
+        tried_.push_back(*choice);
+        if (is_smaller(*choice, smallest)) smallest = choice;
+      }
+      return choice;
     };
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
     for (int i = 0; i < kMostSteps && high - low > std::max(kStep, high / kPart); ++i) {
       const uint64_t limit = low + (high - low) / 2;
-      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
-      if (!choice || choice->cost.cycles > most_cycles) {
-        low = limit;
-        continue;
-      }
-      see(*choice);
-      high = limit;
+      DTR_ASSIGN(const std::optional<Choice> choice, try_limit(limit));
+      (is_fast(choice) ? high : low) = limit;
     }
-    for (const uint64_t each : other_limits(largest_)) {
-      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = each, .search = search}));
-      if (choice && choice->cost.cycles <= most_cycles) see(*choice);
-    }
+    for (const uint64_t limit : other_limits(largest_)) DTR_TRY(try_limit(limit));
     // Gaps of the arena do not shrink with the limit: a plan within more bytes may need fewer.
     if (!smallest) return {};
     const uint64_t top = smallest->cost.sram_bytes;
-    for (uint64_t i = 1; i <= kNeighbours && high < top; ++i) {
-      const uint64_t limit = high + (top - high) * i / (kNeighbours + 1);
-      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
-      if (choice && choice->cost.cycles <= most_cycles) see(*choice);
-    }
+    for (uint64_t i = 1; i <= kNeighbours && high < top; ++i)
+      DTR_TRY(try_limit(high + (top - high) * i / (kNeighbours + 1)));
     // Nor do cycles always grow as the limit shrinks.
     if (most_cycles != UINT64_MAX)
       for (uint64_t i = 1; i <= kNeighbours / 2; ++i) {
-        const uint64_t limit = high - high * i / kNeighbours;
-        DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
+        DTR_ASSIGN(const std::optional<Choice> choice, try_limit(high - high * i / kNeighbours));
         if (!choice) break;
-        if (choice->cost.cycles <= most_cycles) see(*choice);
       }
     return {};
   }

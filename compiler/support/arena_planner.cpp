@@ -1,6 +1,7 @@
 #include "compiler/support/arena_planner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -491,7 +492,13 @@ ArenaPlan plan_arena(std::span<const ArenaBuffer> buffers, std::span<const Arena
   if (search == ArenaSearch::kUsual || usual.at_lower_bound()) return std::move(usual).result();
   // From first fit and from where the climb ended: plans far from each other.
   ArenaPlanner other = tried();
-  parallel_for(2, threads, [&](size_t i) { (i == 0 ? other : usual).evict(); });
+  // The first is taken where it meets the bound, whether the second is searched or not.
+  std::atomic<bool> met = false;
+  parallel_for(2, threads, [&](size_t i) {
+    if (i == 1 && met) return;
+    (i == 0 ? other : usual).evict();
+    if (i == 0) met = other.at_lower_bound();
+  });
   ArenaPlan plan = std::move(other).result(), climbed = std::move(usual).result();
   return plan.total <= climbed.total ? plan : climbed;
 }
