@@ -1,5 +1,6 @@
 // Quantization parameters from statistics, ranges and weights.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -321,23 +322,33 @@ Quantization weight_quantization(std::span<const float> values, const Shape& sha
 
 namespace {
 
-// What a symmetric scale does to weights: their squared error, and the scale with which the same
-// codes are nearest to them.
-struct WeightFit {
-  double error = 0, scale = 0;
-
-  WeightFit(std::span<const float> weights, double with) {
-    double products = 0, squares = 0;
-    for (const float weight : weights) {
-      const auto x = static_cast<double>(weight);
-      const double code = rounded(x / with);
-      error += (x - code * with) * (x - code * with);
-      products += x * code;
-      squares += code * code;
+// The squared error of weights under each of several symmetric scales, under which they have codes
+// below 2^31. Works on all scales at once, in vectors: each error is summed in the order of the
+// weights.
+void square_errors(std::span<const float> weights, std::span<const double> scales,
+                   std::span<double> errors) {
+  constexpr double kRounds = 0x1.8p52;  // added and taken off again: to the nearest, ties to even
+  std::ranges::fill(errors, 0.0);
+  for (const float weight : weights) {
+    const auto x = static_cast<double>(weight);
+    for (size_t i = 0; i < scales.size(); ++i) {
+      const double error = x - (x / scales[i] + kRounds - kRounds) * scales[i];
+      errors[i] += error * error;
     }
-    scale = squares == 0 ? 0 : products / squares;
   }
-};
+}
+
+// The scale with which the codes of weights under scale `with` are nearest to them; 0: all are 0.
+double nearest_scale(std::span<const float> weights, double with) {
+  double products = 0, squares = 0;
+  for (const float weight : weights) {
+    const auto x = static_cast<double>(weight);
+    const double code = rounded(x / with);
+    products += x * code;
+    squares += code * code;
+  }
+  return squares == 0 ? 0 : products / squares;
+}
 
 }  // namespace
 
@@ -357,19 +368,22 @@ void fit_weights(std::span<const float> values, const Shape& shape, Quantization
   for (size_t at = 0, c = 0; at < values.size(); at += inner, c = (c + 1) % channels)
     elements[c].insert(elements[c].end(), values.begin() + static_cast<std::ptrdiff_t>(at),
                        values.begin() + static_cast<std::ptrdiff_t>(at + inner));
+  std::array<double, kSteps + 1> scales, errors;
   for (size_t c = 0; c < channels; ++c) {
     const auto narrowest = static_cast<double>(quantization.scales[c]);
-    double least = WeightFit(elements[c], narrowest).error;
-    const auto offer = [&](double scale) {
-      const auto narrow =
-          static_cast<float>(std::clamp(scale, narrowest, narrowest * (1 + kWidest)));
-      const double error = WeightFit(elements[c], static_cast<double>(narrow)).error;
-      if (error >= least) return;
-      least = error;
-      quantization.scales[c] = narrow;
+    const auto allowed = [&](double scale) {
+      return static_cast<double>(
+          static_cast<float>(std::clamp(scale, narrowest, narrowest * (1 + kWidest))));
     };
-    for (int step = 1; step <= kSteps; ++step) offer(narrowest * (1 + kWidest * step / kSteps));
-    offer(WeightFit(elements[c], static_cast<double>(quantization.scales[c])).scale);
+    for (int step = 0; step <= kSteps; ++step)
+      scales[static_cast<size_t>(step)] = allowed(narrowest * (1 + kWidest * step / kSteps));
+    square_errors(elements[c], scales, errors);
+    const auto best = std::ranges::min_element(errors) - errors.begin();
+    double scale = scales[static_cast<size_t>(best)], error = 0;
+    const double nearest = allowed(nearest_scale(elements[c], scale));
+    square_errors(elements[c], {&nearest, 1}, {&error, 1});
+    if (error < errors[static_cast<size_t>(best)]) scale = nearest;
+    quantization.scales[c] = static_cast<float>(scale);
   }
 }
 
