@@ -11,6 +11,7 @@
 #include "compiler/executors/stream.h"
 #include "compiler/ir/quantized_values.h"
 #include "compiler/ops/ops.h"
+#include "compiler/support/thread_pool.h"
 #include "host/accuracy/check_operators.h"
 #include "host/accuracy/compare.h"
 #include "host/session/session.h"
@@ -195,13 +196,20 @@ struct IntegerDifference {
   }
 };
 
+// The model as it was read. Float operators of a program are held against the reference, which
+// rounds as its kernels do; the error of int8 is far above what the order of float sums changes.
+Result<std::unique_ptr<Executor>> model_executor(const Compilation& compilation) {
+  const Module& module = compilation.module;
+  const Graph& model = compilation.as_read;
+  if (is_quantized(module.forward())) return make_model_executor(module, model);
+  return make_stream(module, model, make_reference_executor(module, model));
+}
+
 // Runs on samples, each held against the model as it was read.
 class OutputChecker {
  public:
   OutputChecker(const Compilation& compilation, std::optional<double> least_decibels)
       : compilation_(compilation),
-        float_model_(make_stream(compilation.module, compilation.as_read,
-                                 make_reference_executor(compilation.module, compilation.as_read))),
         least_decibels_(least_decibels),
         by_output_(compilation.as_read.outputs().size()),
         integers_(compilation.as_read.outputs().size()) {
@@ -213,11 +221,11 @@ class OutputChecker {
               .calibrated_on_noise = compilation.calibrated_on_noise()};
   }
 
+  // `ideal`: the model's outputs for sample `index`; `outputs`: the program's.
   Result<void> add(size_t index, std::span<const TensorView> sample,
-                   const std::vector<Tensor>& outputs) {
+                   const std::vector<Tensor>& ideal, const std::vector<Tensor>& outputs) {
     const Graph& original = compilation_.as_read;
     const Graph& as_compiled = compilation_.module.forward();
-    DTR_ASSIGN(const std::vector<Tensor> ideal, float_model_->run(sample));
     Sqnr sqnr;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Tensor expected = real_values(ideal[i].view(), original.type(original.outputs()[i]));
@@ -265,7 +273,6 @@ class OutputChecker {
 
  private:
   const Compilation& compilation_;
-  std::unique_ptr<Executor> float_model_;
   std::optional<double> least_decibels_;
   std::vector<Sqnr> by_output_;
   std::vector<IntegerDifference> integers_;  // by output
@@ -290,7 +297,7 @@ std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled
 }
 
 Result<CheckFigures> check_program(const Compilation& compilation,
-                                   std::optional<double> least_decibels) {
+                                   std::optional<double> least_decibels, unsigned threads) {
   const Module& module = compilation.module;
   const Graph& original = compilation.as_read;
   const Samples* samples = compilation.samples();
@@ -312,8 +319,23 @@ Result<CheckFigures> check_program(const Compilation& compilation,
   RunStats stats;
   DTR_ASSIGN(const std::vector<Tensor> outputs, session->run(views, &stats));
 
-  DTR_ASSIGN(const std::optional<OutputDifference> difference,
-             first_difference(module, compilation.quantized, sample, as_compiled, outputs));
+  std::vector<size_t> checked(std::min(data.size(), kMostCheckedSamples));
+  for (size_t i = 0; i < checked.size(); ++i)
+    checked[i] = session->has_states() ? i : i * data.size() / checked.size();
+  // The judges run beside each other; a model with states runs the samples in order.
+  DTR_ASSIGN(const std::unique_ptr<Executor> model, model_executor(compilation));
+  const size_t streams = original.state_count() > 0 ? 1 : checked.size();
+  Result<std::optional<OutputDifference>> judged;
+  std::vector<Result<std::vector<Tensor>>> ideal(checked.size());
+  parallel_for(1 + streams, threads, [&](size_t task) {
+    if (task == 0)
+      judged = first_difference(module, compilation.quantized, sample, as_compiled, outputs);
+    else
+      for (size_t i = task - 1; i < checked.size(); i += streams)
+        ideal[i] = model->run(data.inputs(checked[i]));
+  });
+  DTR_ASSIGN(const std::optional<OutputDifference> difference, std::move(judged));
+  for (const Result<std::vector<Tensor>>& outputs_of_model : ideal) DTR_TRY(outputs_of_model);
   if (difference) {
     // What float32 leaves of a badly conditioned function is no error of the program: each operator
     // is judged by itself.
@@ -329,14 +351,12 @@ Result<CheckFigures> check_program(const Compilation& compilation,
     }
   }
   OutputChecker checker(compilation, least_decibels);
-  DTR_TRY(checker.add(0, sample, outputs));
-  const size_t count = std::min(data.size(), kMostCheckedSamples);
-  for (size_t i = 1; i < count; ++i) {
-    const size_t index = session->has_states() ? i : i * data.size() / count;
-    const std::vector<TensorView> other = data.inputs(index);
+  DTR_TRY(checker.add(0, sample, *ideal[0], outputs));
+  for (size_t i = 1; i < checked.size(); ++i) {
+    const std::vector<TensorView> other = data.inputs(checked[i]);
     const std::vector<Tensor> of_program = program_inputs(session->signature(), as_compiled, other);
     DTR_ASSIGN(const std::vector<Tensor> results, session->run(views_of(of_program)));
-    DTR_TRY(checker.add(index, other, results));
+    DTR_TRY(checker.add(checked[i], other, *ideal[i], results));
   }
   return CheckFigures{.npu_calls = static_cast<uint32_t>(stats.npu_calls),
                       .npu_busy_cycles = stats.busy_cycles,

@@ -29,7 +29,8 @@ std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled
 // compiled graph must be the same function in double, unless it quantizes what it computed in
 // float: near a tie, float32 may choose the other neighbour. Returns the SQNR against the model as
 // it was read, of the worst of up to kMostCheckedSamples samples, and the simulated cycles of the
-// first, for `compile_report`. `least_decibels` is kLeastCheckDecibels unless it is given. Errors:
+// first, for `compile_report`. `least_decibels` is kLeastCheckDecibels unless it is given. Uses up
+// to `threads` threads (0: one for each processor). Errors:
 // kCheckFailed, naming output, index, both values, and the first operator that is wrong;
 // kCheckInaccurate, if a float output of the model has less than `least_decibels` on one of the
 // samples (see below).
@@ -40,6 +41,6 @@ std::vector<Tensor> program_inputs(const Graph& signature, const Graph& compiled
 // samples and `least_decibels` is not given, errors of two steps and less, and the accuracy of a
 // model that was calibrated on others: noise is not what its ranges were chosen for.
 Result<CheckFigures> check_program(const Compilation& compilation,
-                                   std::optional<double> least_decibels = {});
+                                   std::optional<double> least_decibels = {}, unsigned threads = 0);
 
 }  // namespace dtr
