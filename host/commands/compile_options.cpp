@@ -25,6 +25,31 @@
 namespace dtr {
 namespace {
 
+void print_time(const CompileWatch& watch, std::string_view step, double milliseconds) {
+  watch.err(fmt::format("{:>9.2f} ms  {}\n", milliseconds, step));
+}
+
+// Prints the time of what compile_with_options does around compile_model.
+class StepTimes {
+ public:
+  StepTimes(const CompileOptions& options, const CompileWatch& watch)
+      : watch_(options.time_passes && watch.err ? &watch : nullptr) {}
+
+  // What happened since the last call or skip().
+  void end(std::string_view step) {
+    const auto now = Clock::now();
+    const std::chrono::duration<double, std::milli> taken = now - start_;
+    if (watch_ != nullptr) print_time(*watch_, step, taken.count());
+    start_ = now;
+  }
+  void skip() { start_ = Clock::now(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const CompileWatch* watch_;
+  Clock::time_point start_ = Clock::now();
+};
+
 void watch_passes(const CompileOptions& options, const CompileWatch& watch,
                   CompileSettings& settings) {
   if (!options.print_after.empty() && watch.out)
@@ -36,7 +61,7 @@ void watch_passes(const CompileOptions& options, const CompileWatch& watch,
     };
   if (options.time_passes && watch.err)
     settings.after_step = [&watch](std::string_view step, double milliseconds) {
-      watch.err(fmt::format("{:>9.2f} ms  {}\n", milliseconds, step));
+      print_time(watch, step, milliseconds);
     };
 }
 
@@ -463,6 +488,7 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
                                            const CompileWatch& watch,
                                            std::optional<SampleSource> samples,
                                            std::span<const NamedTensor> labelled) {
+  StepTimes times(options, watch);
   DTR_TRY(
       check_accuracy_options(options, samples || !options.calibration.empty(), !labelled.empty()));
   DTR_ASSIGN(CompileSettings settings, checked_settings(options));
@@ -484,6 +510,7 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
     DTR_ASSIGN(search, search_with_options(source, options, watch, settings, labelled));
     settings = search->settings;
   }
+  times.end(search ? "search" : "check options");
   watch_passes(options, watch, settings);
   settings.progress = watch.progress;
   settings.on_read = [&](const Compilation& model) {
@@ -495,13 +522,15 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
     return write_quantized(options, watch, model);
   };
   DTR_ASSIGN(Compilation compiled, compile_model(std::move(source), settings));
+  times.skip();  // its steps are printed one by one
   // A payload of NXP's converter runs with NXP's driver only, which is not here.
   std::optional<CheckFigures> check;
   if (options.check && options.converter.empty()) {
     // A goal of the search that no program reaches is a warning.
     std::optional<double> least = options.min_sqnr;
     if (is_auto(options) && has_goal(options)) least = kLeastCheckDecibels;
-    DTR_ASSIGN(check, check_program(compiled, least));
+    DTR_ASSIGN(check, check_program(compiled, least, options.threads));
+    times.end("check program");
   }
   DTR_TRY(warn_of_ranges(watch, compiled));
   warn_of_skipped_layers(watch, compiled);
@@ -518,7 +547,9 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
     warn_of_search(options, watch, search->summary);
     report.accuracy = std::move(search->summary);
   }
+  times.end("report");
   DTR_TRY(write_outputs(options, settings, std::move(file), compiled, report));
+  times.end("write files");
   return CompiledModel{std::move(compiled), std::move(report)};
 }
 
