@@ -155,6 +155,8 @@ class LoweredPartition {
   virtual Result<void> plan_within(const Module&, uint64_t /*sram_bytes*/, PlanSearch) {
     return {};
   }
+  // Frees what only plan_within needs, which is not called any more.
+  virtual void end_planning() {}
   // Frees what only the functions above need; they are not called any more.
   virtual void release() {}
   // Cycles of the partition as it is planned, to compare plans of one partition; 0: unknown.

@@ -392,6 +392,13 @@ class Compiler {
     return {};
   }
 
+  Result<void> end_planning() {
+    for (const std::unique_ptr<LoweredPartition>& partition : c_.emitted.partitions)
+      if (partition != nullptr) partition->end_planning();
+    return_free_memory();
+    return {};
+  }
+
   Result<void> encode() { return encode_payloads(c_.emitted.plan); }
 
   // Weights are most of the memory that a large model takes: packed, they are in the payloads now.
@@ -510,8 +517,13 @@ constexpr Step kLowering[] = {
     {"lower",            &C::lower},                 // Partitions: a schedule or a kernel call.
     {"manifest",         &C::fill_manifest},         // Names machine, options and model (hash).
 };
-constexpr Step kEncoding[] = {
+constexpr Step kPlanning[] = {
     {"plan memory",      &C::plan_arena},            // After lowering: delegates choose schedules.
+};
+constexpr Step kEndingPlans[] = {
+    {"end planning",     &C::end_planning},          // Where no other plan follows.
+};
+constexpr Step kEncoding[] = {
     {"encode",           &C::encode},                // After planning: microcode holds addresses.
 };
 constexpr Step kReleasing[] = {
@@ -539,6 +551,7 @@ class PreparedCompiler final : public BudgetCompiler {
     if (!prepared_) prepared_ = prepare();
     DTR_TRY(*prepared_);
     compiler_.set_budget(budget);
+    DTR_TRY(compiler_.run(kPlanning));
     DTR_TRY(compiler_.run(kEncoding));
     DTR_TRY(compiler_.run(kWriting));
     return &compiler_.made();
@@ -599,6 +612,8 @@ Result<Compilation> compile_model(ModelSource source, const CompileSettings& set
   DTR_TRY(quantize(compiler));
   DTR_TRY(compiler.run(kPlacing));
   DTR_TRY(compiler.run(kLowering));
+  DTR_TRY(compiler.run(kPlanning));
+  DTR_TRY(compiler.run(kEndingPlans));
   DTR_TRY(compiler.run(kEncoding));
   DTR_TRY(compiler.run(kReleasing));
   DTR_TRY(compiler.run(kWriting));

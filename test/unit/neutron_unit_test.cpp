@@ -482,25 +482,47 @@ TEST(NeutronConstants, AreKeptOnce) {
   };
   std::vector<neutron::LoweredGraph> graphs{graph(1, 2), graph(2, 3)};
   neutron::share_equal_constants(graphs);
+  std::vector<std::byte> unused;
   const auto block = [&](size_t of, size_t call) {
-    return graphs[of].calls[call].constants.bytes();
+    return graphs[of].calls[call].constants.bytes(unused);
   };
   EXPECT_EQ(block(0, 1).data(), block(1, 0).data());
   EXPECT_NE(block(0, 0).data(), block(1, 1).data());
   EXPECT_EQ(block(1, 1)[63], std::byte{3});
   neutron::LoweredGraph copy = graphs[0];
-  EXPECT_EQ(copy.calls[0].constants.bytes().data(), block(0, 0).data());
+  EXPECT_EQ(copy.calls[0].constants.bytes(unused).data(), block(0, 0).data());
   copy.calls[0].constants.release();
   EXPECT_EQ(copy.calls[0].constants.size(), 64u);
   EXPECT_EQ(block(0, 0)[0], std::byte{1});
+}
+
+TEST(NeutronConstants, HavePiecesOfOthers) {
+  const auto bytes = [](std::initializer_list<int> values) {
+    std::vector<std::byte> made;
+    for (const int value : values) made.push_back(static_cast<std::byte>(value));
+    return made;
+  };
+  const neutron::ConstantBlock whole(bytes({1, 2, 3, 4, 5, 6, 7, 8}));
+  std::vector<std::byte> buffer(3, std::byte{9});
+  const neutron::ConstantBlock middle = whole.with({{.from = 2, .bytes = 4, .at = 0}}, 4);
+  EXPECT_TRUE(std::ranges::equal(middle.bytes(buffer), bytes({3, 4, 5, 6})));
+  const neutron::ConstantBlock parts =
+      middle.with({{.from = 1, .bytes = 2, .at = 0}, {.from = 3, .bytes = 1, .at = 4}}, 6);
+  EXPECT_EQ(parts.size(), 6u);
+  EXPECT_TRUE(std::ranges::equal(parts.bytes(buffer), bytes({4, 5, 0, 0, 6, 0})));
+  neutron::PayloadWriter writer;
+  EXPECT_EQ(writer.add_constants(parts).offset, 0u);
+  EXPECT_EQ(writer.add_constants(neutron::ConstantBlock(bytes({4, 5, 0, 0, 6, 0}))).offset, 0u);
+  const std::vector<std::byte> payload = writer.finish({}, 0);
+  EXPECT_TRUE(std::ranges::equal(std::span(payload).last(6), bytes({4, 5, 0, 0, 6, 0})));
 }
 
 // ---- payload
 
 TEST(NeutronPayload, ConstantsOfEqualContentAreStoredOnce) {
   neutron::PayloadWriter writer;
-  const std::vector<std::byte> a(20, std::byte{1});
-  const std::vector<std::byte> b(20, std::byte{2});
+  const neutron::ConstantBlock a(std::vector(20, std::byte{1}));
+  const neutron::ConstantBlock b(std::vector(20, std::byte{2}));
   EXPECT_EQ(writer.add_constants(a).offset, 0u);
   EXPECT_EQ(writer.add_constants(b).offset, 32u);
   EXPECT_EQ(writer.add_constants(a).offset, 0u);

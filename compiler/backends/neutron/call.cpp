@@ -30,14 +30,15 @@ std::string_view text(npu::Limit limit) {
 
 void share_equal_constants(std::span<LoweredGraph> graphs) {
   std::unordered_multimap<uint64_t, const ConstantBlock*> known;
+  std::vector<std::byte> buffer, other_buffer;
   for (LoweredGraph& graph : graphs)
     for (Call& call : graph.calls) {
       if (call.constants.empty()) continue;
-      const std::span<const std::byte> bytes = call.constants.bytes();
+      const std::span<const std::byte> bytes = call.constants.bytes(buffer);
       const uint64_t hash = content_hash(bytes);
       const auto [first, last] = known.equal_range(hash);
       const auto same = std::find_if(first, last, [&](const auto& entry) {
-        return std::ranges::equal(entry.second->bytes(), bytes);
+        return std::ranges::equal(entry.second->bytes(other_buffer), bytes);
       });
       if (same == last)
         known.emplace(hash, &call.constants);

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/backends/neutron/constant_block.h"
 #include "compiler/backends/neutron/layout/strided_layout.h"
 #include "compiler/ir/graph.h"
 #include "device/npu/cycles.h"
@@ -42,28 +42,6 @@ struct Storage {
   uint32_t operand = 0;  // kInput, kOutput: index into the graph's inputs or outputs
   uint32_t bytes = 0;
   std::string name;
-};
-
-// Constants of a call, which all copies of the call share: plans and variants of a partition are
-// many, its weights are most of what it takes.
-class ConstantBlock {
- public:
-  ConstantBlock() = default;
-  explicit ConstantBlock(std::vector<std::byte> bytes)
-      : size_(bytes.size()),
-        bytes_(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
-
-  size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  std::span<const std::byte> bytes() const {
-    return bytes_ == nullptr ? std::span<const std::byte>() : std::span(*bytes_);
-  }
-  // Frees the bytes, if no other copy has them; the size stays.
-  void release() { bytes_.reset(); }
-
- private:
-  size_t size_ = 0;
-  std::shared_ptr<const std::vector<std::byte>> bytes_;
 };
 
 // One kernel call of the partition, with its own constants.

@@ -17,6 +17,7 @@ NeutronPartition::NeutronPartition(const Machine& machine, Graph graph,
 
 Result<void> NeutronPartition::plan_within(const Module& module, uint64_t sram_bytes,
                                            PlanSearch search) {
+  DTR_CHECK(!variants_.empty());
   DTR_ASSIGN(Plan plan, sram_bytes == UINT64_MAX ? plan_unlimited(machine_, module, variants_)
                                                  : neutron::plan_within(machine_, module, variants_,
                                                                         sram_bytes, search));
@@ -24,8 +25,10 @@ Result<void> NeutronPartition::plan_within(const Module& module, uint64_t sram_b
   return check_work(module);
 }
 
+void NeutronPartition::end_planning() { variants_.clear(); }
+
 void NeutronPartition::release() {
-  variants_.clear();
+  end_planning();
   for (Call& call : calls_) call.constants.release();
 }
 
@@ -226,7 +229,7 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
         ticket[command.call] = ++last_ticket;
         writer.add_command(
             npu::Copy{.destination = {npu::kScratch, offsets[staging_of_[command.call]]},
-                      .source = writer.add_constants(call.constants.bytes()),
+                      .source = writer.add_constants(call.constants),
                       .bytes = static_cast<uint32_t>(call.constants.size()),
                       .ticket = last_ticket});
         break;
@@ -237,7 +240,7 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
         Kernel kernel = call.kernel;
         const uint32_t source = block_of(call, command.call);
         if (!calls_[source].constants.empty())
-          block = in_sram ? writer.add_constants(calls_[source].constants.bytes())
+          block = in_sram ? writer.add_constants(calls_[source].constants)
                           : npu::Address{npu::kScratch, offsets[staging_of_[source]]};
         visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address); });
         std::visit([&](const auto& placed) { writer.add_command(placed); }, kernel);

@@ -14,6 +14,7 @@ class NeutronPartition final : public LoweredPartition {
 
   // Errors: those of neutron::plan_within and of check_work.
   Result<void> plan_within(const Module& module, uint64_t sram_bytes, PlanSearch search) override;
+  void end_planning() override;
   void release() override;
   uint64_t planned_cycles() const override { return timeline().total; }
 
@@ -28,7 +29,7 @@ class NeutronPartition final : public LoweredPartition {
   // The cycles that the simulator counts for the calls.
   Timeline timeline() const { return simulate(machine_.target, calls_, schedule_); }
   std::span<const Call> calls() const { return calls_; }
-  std::span<const LoweredGraph> variants() const { return variants_; }  // until release
+  std::span<const LoweredGraph> variants() const { return variants_; }  // until end_planning
 
  private:
   // One command of the microcode, in execution order.

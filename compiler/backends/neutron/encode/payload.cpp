@@ -11,13 +11,15 @@ namespace dtr::neutron {
 
 static_assert(std::endian::native == std::endian::little, "commands are copied from memory");
 
-npu::Address PayloadWriter::add_constants(std::span<const std::byte> bytes) {
+npu::Address PayloadWriter::add_constants(const ConstantBlock& constants) {
+  const std::span<const std::byte> bytes = constants.bytes(buffer_);
   const uint64_t hash = content_hash(bytes);
   for (auto [at, end] = by_hash_.equal_range(hash); at != end; ++at)
-    if (std::ranges::equal(at->second.bytes, bytes)) return {npu::kConstants, at->second.offset};
+    if (std::ranges::equal(at->second.constants.bytes(other_buffer_), bytes))
+      return {npu::kConstants, at->second.offset};
   const uint32_t offset = npu::round_up(constants_bytes_, npu::kAlignment);
   constants_bytes_ = offset + static_cast<uint32_t>(bytes.size());
-  by_hash_.emplace(hash, Block{offset, bytes});
+  by_hash_.emplace(hash, Block{offset, constants});
   return {npu::kConstants, offset};
 }
 
@@ -50,8 +52,8 @@ std::vector<std::byte> PayloadWriter::finish(const npu::Target& target, uint32_t
   append(operands_.data(), operands_.size() * sizeof(npu::Operand));
   append(words_.data(), words_.size() * sizeof(uint32_t));
   for (const auto& [hash, block] : by_hash_)
-    std::ranges::copy(block.bytes, payload.begin() + static_cast<ptrdiff_t>(constants_offset) +
-                                       static_cast<ptrdiff_t>(block.offset));
+    block.constants.copy_to(
+        std::span(payload).subspan(constants_offset + block.offset, block.constants.size()));
   std::memcpy(payload.data(), &header, sizeof header);
   header.crc32 = crc32_with_hole(payload, offsetof(npu::Header, crc32));
   std::memcpy(payload.data() + offsetof(npu::Header, crc32), &header.crc32, sizeof header.crc32);

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstring>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/backends/neutron/constant_block.h"
 #include "device/npu/microcode.h"
 #include "device/npu/target.h"
 
@@ -16,8 +16,7 @@ class PayloadWriter {
  public:
   void add_operand(npu::OperandKind kind, uint32_t bytes) { operands_.push_back({kind, bytes}); }
   // Adds a block to the section of constants and returns its address; equal blocks are stored once.
-  // `bytes` must not change before `finish`, which copies them.
-  npu::Address add_constants(std::span<const std::byte> bytes);
+  npu::Address add_constants(const ConstantBlock& constants);
   template <class Command>
   void add_command(const Command& command) {
     constexpr uint32_t kWords = npu::command_words<Command>();
@@ -39,10 +38,11 @@ class PayloadWriter {
   uint32_t commands_ = 0;
   struct Block {
     uint32_t offset;
-    std::span<const std::byte> bytes;
+    ConstantBlock constants;
   };
   std::unordered_multimap<uint64_t, Block> by_hash_;
   uint32_t constants_bytes_ = 0;
+  std::vector<std::byte> buffer_, other_buffer_;  // of blocks that are compared
 };
 
 }  // namespace dtr::neutron

@@ -62,25 +62,26 @@ Call slice(const Call& call, uint32_t part, uint32_t parts, const npu::Target& t
   const uint32_t padded = (end_group - first_group) * target.pipelines;
 
   Call made{.kernel = call.kernel, .origin = call.origin};
-  std::vector<std::byte> block;
+  std::vector<ConstantBlock::Piece> pieces;
+  size_t block_bytes = 0;
   const auto append = [&](uint64_t offset, uint64_t bytes) {
-    const std::span<const std::byte> kept = call.constants.bytes().subspan(offset, bytes);
-    block.insert(block.end(), kept.begin(), kept.end());
+    pieces.push_back({.from = offset, .bytes = bytes, .at = block_bytes});
+    block_bytes += bytes;
   };
   const auto align = [&] {
-    block.resize(npu::round_up(static_cast<uint32_t>(block.size()), npu::kAlignment));
+    block_bytes = npu::round_up(static_cast<uint32_t>(block_bytes), npu::kAlignment);
   };
   const uint32_t all = groups * target.pipelines;
   for (uint32_t array = 0; array < 3; ++array)
     append(whole.parameters.offset + 4ull * (array * all + first), 4ull * padded);
   align();
-  const auto weights_offset = static_cast<uint32_t>(block.size());
+  const auto weights_offset = static_cast<uint32_t>(block_bytes);
   append(whole.weights.offset + first_group * whole.group_bytes,
          (end_group - first_group) * whole.group_bytes);
   align();
-  const auto table_offset = static_cast<uint32_t>(block.size());
+  const auto table_offset = static_cast<uint32_t>(block_bytes);
   if ((whole.epilogue->flags & npu::kWithTable) != 0) append(whole.epilogue->table.offset, 256);
-  made.constants = ConstantBlock(std::move(block));
+  made.constants = call.constants.with(std::move(pieces), block_bytes);
 
   const auto narrow = [&](auto& command) {
     const uint32_t sums =
