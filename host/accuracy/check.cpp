@@ -201,7 +201,9 @@ struct IntegerDifference {
 Result<std::unique_ptr<Executor>> model_executor(const Compilation& compilation) {
   const Module& module = compilation.module;
   const Graph& model = compilation.as_read;
-  if (is_quantized(module.forward())) return make_model_executor(module, model);
+  // Packed weights would be the most memory of a compilation, for a few runs.
+  if (is_quantized(module.forward()))
+    return make_model_executor(module, model, {.most_packed_bytes = 0});
   return make_stream(module, model, make_reference_executor(module, model));
 }
 
