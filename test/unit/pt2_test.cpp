@@ -113,7 +113,10 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "regions",
                                  "bags",
                                  "small_functions",
-                                 "transposed_volumes"}) {
+                                 "transposed_volumes",
+                                 "shifts",
+                                 "norms_and_diagonals",
+                                 "distances"}) {
     const auto program = read_pt2(test::export_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;

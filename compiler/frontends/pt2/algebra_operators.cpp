@@ -105,9 +105,9 @@ class Elements {
   static Result<Elements> of(NodeImport& node, ValueId matrix) {
     const Shape& shape = node.type(matrix).shape;
     const int64_t n = shape.size() < 2 ? 0 : shape.back();
-    if (n < 1 || shape[shape.size() - 2] != n || n > 3)
+    if (n < 1 || shape[shape.size() - 2] != n || n > 4)
       return node.unsupported(
-          fmt::format("matrices of {}: up to 3 × 3 are inverted, by their cofactors",
+          fmt::format("matrices of {}: up to 4 × 4 are inverted, by their cofactors",
                       to_string(shape)),
           "compute the inverse of a larger matrix outside of the model, and make it a buffer");
     Elements made{node, n, {}};
@@ -128,6 +128,14 @@ class Elements {
     if (n_ == 2) {
       const ValueId other = at(1 - row, 1 - column);
       return (row + column) % 2 == 0 ? Result<ValueId>(other) : node_.emit("aten.neg", {other});
+    }
+    if (n_ == 4) {
+      Values rest;
+      for (int64_t i = 0; i < n_; ++i)
+        for (int64_t j = 0; j < n_; ++j)
+          if (i != row && j != column) rest.push_back(at(i, j));
+      DTR_ASSIGN(const ValueId minor, Elements(node_, 3, std::move(rest)).determinant());
+      return (row + column) % 2 == 0 ? Result<ValueId>(minor) : node_.emit("aten.neg", {minor});
     }
     // Counted in a circle, the sign comes of itself.
     return difference(at(row + 1, column + 1), at(row + 2, column + 2), at(row + 1, column + 2),
@@ -197,7 +205,7 @@ Result<Values> inverse(NodeImport& node) {
   return one(elements.inverse());
 }
 
-// A⁻¹ · B; a B with one dimension less holds vectors.
+// A⁻¹ · B; a B of the shape of A without its last dimension holds vectors.
 Result<Values> solve(NodeImport& node) {
   DTR_ASSIGN(const ValueId matrix, node.tensor("A"));
   DTR_ASSIGN(ValueId right, node.tensor("B"));
@@ -206,7 +214,9 @@ Result<Values> solve(NodeImport& node) {
   DTR_ASSIGN(const Elements elements, Elements::of(node, matrix));
   DTR_ASSIGN(const ValueId inverted, elements.inverse());
   Shape shape = node.type(right).shape;
-  const bool vectors = shape.size() + 1 == node.type(matrix).rank() || shape.size() == 1;
+  Shape of_vectors = node.type(matrix).shape;
+  of_vectors.pop_back();
+  const bool vectors = shape.size() == 1 || shape == of_vectors;
   if (vectors) {
     shape.push_back(1);
     DTR_ASSIGN(right, node.view(right, shape));

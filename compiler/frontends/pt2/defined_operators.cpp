@@ -250,7 +250,8 @@ Result<Values> matrix_norm(NodeImport& node) {
       std::max(dims[0], dims[1]) >= static_cast<int64_t>(rank))
     return node.unsupported("a norm that is not of matrices");
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
-  if (node.node().target.ends_with(".str_ord")) {
+  const std::string_view target = node.node().target;
+  if (target.ends_with(".str_ord") || target.ends_with(".ord_str")) {
     DTR_ASSIGN(const std::string_view order, node.string("ord", "fro"));
     if (order != "fro")
       return node.unsupported(fmt::format("the norm `{}`", order), "take the norm `fro`");
@@ -272,6 +273,21 @@ Result<Values> matrix_norm(NodeImport& node) {
   for (const int64_t dim : {std::max(dims[0], dims[1]), std::min(dims[0], dims[1])})
     shape.erase(shape.begin() + dim);
   return one(node.view(x, shape));
+}
+
+// Without an order the root of all squares; else of vectors, or of matrices where there are two
+// dimensions.
+Result<Values> linalg_norm(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints dims, node.dims("dim", node.type(x).rank()));
+  if (node.has("ord") && dims.size() != 1) return matrix_norm(node);
+  DTR_ASSIGN(const double order, node.number("ord", 2));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
+  if (dtype) {
+    DTR_ASSIGN(x, node.cast(x, *dtype));
+  }
+  return one(compositions::vector_norm(node, x, order, dims, keepdim));
 }
 
 }  // namespace
@@ -309,6 +325,8 @@ std::vector<Operator> defined_operators() {
       tensor_row("aten.count_nonzero.dim_IntList", "aten.sum.dim_IntList", count_nonzero),
       tensor_row("aten.linalg_matrix_norm.default", "aten.abs", matrix_norm),
       tensor_row("aten.linalg_matrix_norm.str_ord", "aten.sqrt", matrix_norm),
+      tensor_row("aten.linalg_norm.default", "aten.sqrt", linalg_norm),
+      tensor_row("aten.linalg_norm.ord_str", "aten.sqrt", matrix_norm),
       tensor_row("aten.nanmean.default", "aten.sum.dim_IntList", of_numbers<true>),
       tensor_row("aten.nansum.default", "aten.sum.dim_IntList", of_numbers<false>),
   };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "compiler/compositions/indices.h"
+#include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -63,6 +64,62 @@ Result<Values> bounded_distance(NodeImport& node) {
   DTR_ASSIGN(length, with_number(node, "aten.mul.Tensor", length, factor * bound));
   DTR_ASSIGN(const ValueId is_short, with_number(node, "aten.lt.Tensor", way, bound));
   DTR_ASSIGN(const ValueId losses, node.emit("aten.where.self", {is_short, square, length}));
+  return reduced(node, losses);
+}
+
+// 1 − cos of the pairs whose target is 1, what cos exceeds the margin by of the others.
+Result<Values> cosine_embedding(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input1"));
+  DTR_ASSIGN(const ValueId y, node.tensor("input2"));
+  DTR_ASSIGN(const ValueId target, node.tensor("target"));
+  DTR_ASSIGN(const double margin, node.number("margin", 0));
+  const Attributes along{{"dim", Ints{static_cast<int64_t>(node.type(x).rank()) - 1}},
+                         {"keepdim", false}};
+  const auto sum_of = [&](ValueId a, ValueId b) -> Result<ValueId> {
+    DTR_ASSIGN(const ValueId product, node.emit("aten.mul.Tensor", {a, b}));
+    return node.emit("aten.sum.dim_IntList", {product}, along);
+  };
+  DTR_ASSIGN(ValueId of_x, sum_of(x, x));
+  DTR_ASSIGN(ValueId of_y, sum_of(y, y));
+  DTR_ASSIGN(of_x, with_number(node, "aten.add.Tensor", of_x, 1e-12));
+  DTR_ASSIGN(of_y, with_number(node, "aten.add.Tensor", of_y, 1e-12));
+  DTR_ASSIGN(ValueId lengths, node.emit("aten.mul.Tensor", {of_x, of_y}));
+  DTR_ASSIGN(lengths, node.emit("aten.sqrt", {lengths}));
+  DTR_ASSIGN(ValueId cosine, sum_of(x, y));
+  DTR_ASSIGN(cosine, node.emit("aten.div.Tensor", {cosine, lengths}));
+  DTR_ASSIGN(const ValueId one_value, number_like(node, cosine, 1));
+  DTR_ASSIGN(const ValueId like, node.emit("aten.sub.Tensor", {one_value, cosine}));
+  DTR_ASSIGN(ValueId unlike, with_number(node, "aten.sub.Tensor", cosine, margin));
+  DTR_ASSIGN(unlike, node.emit("aten.relu", {unlike}));
+  DTR_ASSIGN(const ValueId is_like, with_number(node, "aten.eq.Tensor", target, 1));
+  DTR_ASSIGN(const ValueId losses, node.emit("aten.where.self", {is_like, like, unlike}));
+  return reduced(node, losses);
+}
+
+// How much nearer than the margin the negative is, compared with the positive.
+Result<Values> triplet_margin(NodeImport& node) {
+  DTR_ASSIGN(const ValueId anchor, node.tensor("anchor"));
+  DTR_ASSIGN(const ValueId positive, node.tensor("positive"));
+  DTR_ASSIGN(const ValueId negative, node.tensor("negative"));
+  DTR_ASSIGN(const double margin, node.number("margin", 1));
+  DTR_ASSIGN(const double p, node.number("p", 2));
+  DTR_ASSIGN(const double eps, node.number("eps", 1e-6));
+  DTR_ASSIGN(const bool swap, node.boolean("swap", false));
+  const auto distance_of = [&](ValueId a, ValueId b) -> Result<ValueId> {
+    DTR_ASSIGN(ValueId way, node.emit("aten.sub.Tensor", {a, b}));
+    DTR_ASSIGN(way, with_number(node, "aten.add.Tensor", way, eps));
+    const auto last = static_cast<int64_t>(node.type(way).rank()) - 1;
+    return compositions::vector_norm(node, way, p, {last}, false);
+  };
+  DTR_ASSIGN(const ValueId near, distance_of(anchor, positive));
+  DTR_ASSIGN(ValueId far, distance_of(anchor, negative));
+  if (swap) {
+    DTR_ASSIGN(const ValueId other, distance_of(positive, negative));
+    DTR_ASSIGN(far, node.emit("aten.minimum", {far, other}));
+  }
+  DTR_ASSIGN(ValueId losses, node.emit("aten.sub.Tensor", {near, far}));
+  DTR_ASSIGN(losses, with_number(node, "aten.add.Tensor", losses, margin));
+  DTR_ASSIGN(losses, node.emit("aten.relu", {losses}));
   return reduced(node, losses);
 }
 
@@ -230,6 +287,7 @@ std::vector<Operator> loss_operators() {
       tensor_row("aten.binary_cross_entropy.default", "aten.log", binary_cross_entropy),
       tensor_row("aten.binary_cross_entropy_with_logits.default", "aten.log_sigmoid",
                  binary_cross_entropy_with_logits),
+      tensor_row("aten.cosine_embedding_loss.default", "aten.sqrt", cosine_embedding),
       tensor_row("aten.cross_entropy_loss.default", "aten.log_softmax", cross_entropy),
       tensor_row("aten.huber_loss.default", "aten.abs", bounded_distance<false>),
       tensor_row("aten.kl_div.default", "aten.mul.Tensor", divergence),
@@ -241,6 +299,7 @@ std::vector<Operator> loss_operators() {
       tensor_row("aten.nll_loss_forward.default", "aten.index_select", negative_log_likelihood),
       tensor_row("aten.nll_loss_nd.default", "aten.index_select", only_loss),
       tensor_row("aten.smooth_l1_loss.default", "aten.abs", bounded_distance<true>),
+      tensor_row("aten.triplet_margin_loss.default", "aten.sqrt", triplet_margin),
   };
 }
 

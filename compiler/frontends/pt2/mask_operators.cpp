@@ -36,6 +36,41 @@ constexpr char kAnd[] = "aten.logical_and", kBitAnd[] = "aten.bitwise_and.Tensor
 constexpr char kOr[] = "aten.logical_or", kBitOr[] = "aten.bitwise_or.Tensor";
 constexpr char kXor[] = "aten.logical_xor", kBitXor[] = "aten.bitwise_xor.Tensor";
 
+// Whole numbers times a power of two, or divided by it and rounded down. Places beyond the width
+// leave zero, or the sign.
+template <bool kLeft>
+Result<Values> shift(NodeImport& node) {
+  DTR_ASSIGN(const auto both, node.pair("self", "other"));
+  const auto& [x, places] = both;
+  const DType dtype = node.type(x).dtype;
+  if (is_float(dtype) || dtype == DType::kBool)
+    return node.unsupported(fmt::format("a shift of {}", name(dtype)));
+  const auto bits = static_cast<double>(8 * byte_size(dtype));
+  ValueId factor;
+  if (const auto counts = node.constant_elements(places)) {
+    std::vector<double> powers;
+    for (const double count : *counts) {
+      const bool beyond = count < 0 || count >= bits;
+      powers.push_back(beyond && kLeft ? 0 : std::exp2(beyond ? bits - 2 : std::min(count, 62.0)));
+    }
+    DTR_ASSIGN(factor, node.GraphBuilder::constant(DType::kInt64, powers, node.type(places).shape));
+  } else {
+    DTR_ASSIGN(factor, node.cast(places, DType::kFloat32));
+    DTR_ASSIGN(const ValueId two, number_like(node, factor, 2));
+    DTR_ASSIGN(factor, node.emit("aten.pow.Tensor_Tensor", {two, factor}));
+    DTR_ASSIGN(factor, node.emit("aten.round", {factor}));
+    DTR_ASSIGN(factor, node.cast(factor, DType::kInt64));
+  }
+  DTR_ASSIGN(ValueId y, node.cast(x, DType::kInt64));
+  if (kLeft) {
+    DTR_ASSIGN(y, node.emit("aten.mul.Tensor", {y, factor}));
+  } else {
+    DTR_ASSIGN(y, node.emit("aten.div.Tensor_mode", {y, factor},
+                            {{"rounding_mode", std::string("floor")}}));
+  }
+  return one(node.cast(y, dtype));
+}
+
 // Whatever is not zero is true.
 template <const char* kOp>
 Result<Values> logical(NodeImport& node) {
@@ -207,17 +242,25 @@ std::vector<Operator> mask_operators() {
   return {
       constant("aten.__and__.Scalar", on_bits<kAnd, kBitAnd>),
       constant("aten.__and__.Tensor", on_bits<kAnd, kBitAnd>),
+      constant("aten.__lshift__.Scalar", shift<true>),
+      constant("aten.__lshift__.Tensor", shift<true>),
       constant("aten.__or__.Scalar", on_bits<kOr, kBitOr>),
       constant("aten.__or__.Tensor", on_bits<kOr, kBitOr>),
+      constant("aten.__rshift__.Scalar", shift<false>),
+      constant("aten.__rshift__.Tensor", shift<false>),
       constant("aten.__xor__.Scalar", on_bits<kXor, kBitXor>),
       constant("aten.__xor__.Tensor", on_bits<kXor, kBitXor>),
       constant("aten.bitwise_and.Scalar", on_bits<kAnd, kBitAnd>),
       constant("aten.bitwise_and.Scalar_Tensor", on_bits<kAnd, kBitAnd>),
       constant("aten.bitwise_and.Tensor", on_bits<kAnd, kBitAnd>),
+      constant("aten.bitwise_left_shift.Tensor", shift<true>),
+      constant("aten.bitwise_left_shift.Tensor_Scalar", shift<true>),
       constant("aten.bitwise_not.default", bitwise_not),
       constant("aten.bitwise_or.Scalar", on_bits<kOr, kBitOr>),
       constant("aten.bitwise_or.Scalar_Tensor", on_bits<kOr, kBitOr>),
       constant("aten.bitwise_or.Tensor", on_bits<kOr, kBitOr>),
+      constant("aten.bitwise_right_shift.Tensor", shift<false>),
+      constant("aten.bitwise_right_shift.Tensor_Scalar", shift<false>),
       constant("aten.bitwise_xor.Scalar", on_bits<kXor, kBitXor>),
       constant("aten.bitwise_xor.Scalar_Tensor", on_bits<kXor, kBitXor>),
       constant("aten.bitwise_xor.Tensor", on_bits<kXor, kBitXor>),

@@ -203,6 +203,76 @@ class transposed_volumes(nn.Module):
         return self.a(x), self.b(y)
 
 
+@case(
+    torch.randint(-99, 99, (3, 4), dtype=torch.int32),
+    torch.randint(-9, 9, (4,), dtype=torch.int8),
+    torch.tensor([0, 1, 3, 6]),
+)
+class shifts(nn.Module):
+    """Shifts of bits by numbers, by known and by computed places."""
+
+    def forward(self, x, narrow, places):
+        return (
+            x << 3,
+            x >> 2,
+            x << 31,
+            x >> 31,
+            narrow << 6,
+            narrow >> 1,
+            x.long() << places,
+            x >> places,
+            torch.bitwise_left_shift(x, torch.tensor([0, 5, 31, 2], dtype=torch.int32)),
+            torch.bitwise_right_shift(narrow, torch.tensor(2, dtype=torch.int8)),
+            torch.bitwise_left_shift(narrow, 1),
+            torch.bitwise_right_shift(x, 4),
+        )
+
+
+@case(rand(3, 4, 4) + 2 * torch.eye(4), rand(5, 6), rand(4))
+class norms_and_diagonals(nn.Module):
+    """linalg.norm in all its forms, matrices of 4 × 4, diagonals that are replaced."""
+
+    def forward(self, x, y, z):
+        norm = torch.linalg.norm
+        return (
+            norm(x),
+            norm(y, dim=1),
+            norm(y, ord=1, dim=0, keepdim=True),
+            norm(z, ord=3),
+            norm(z, ord=float("inf")),
+            norm(y, ord=1),
+            norm(y, ord="fro"),
+            norm(x, ord=float("inf"), dim=(0, 2)),
+            norm(x, dim=(-1, 0)),
+            norm(y, dtype=torch.float32),
+            torch.det(x),
+            torch.linalg.inv(x),
+            torch.linalg.solve(x, y[:4, :2]),
+            x.diagonal_scatter(y[:3, :3], 1, 1, 2),
+            x.diagonal_scatter(y[:4, :3], 0, 0, 1),
+            y.diagonal_scatter(z, 2),
+            y.diagonal_scatter(z, -1),
+            y.diagonal_scatter(y[0, :5]),
+        )
+
+
+@case(rand(6, 5), rand(6, 5), rand(6, 5))
+class distances(nn.Module):
+    """Losses of pairs and triples."""
+
+    def forward(self, x, y, z):
+        signs = torch.tensor([1.0, -1, 1, -1, -1, 1])
+        pair, triple = F.cosine_embedding_loss, F.triplet_margin_loss
+        return (
+            pair(x, y, signs),
+            pair(x, y, signs, margin=0.3, reduction="none"),
+            pair(x, y, -signs, reduction="sum"),
+            triple(x, y, z),
+            triple(x, y, z, margin=0.5, p=1, reduction="none"),
+            triple(x, y, z, swap=True, reduction="sum"),
+        )
+
+
 REFUSED = ("open_loop", "related_sizes")
 
 if __name__ == "__main__":
