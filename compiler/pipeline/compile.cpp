@@ -11,6 +11,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/report.h"
 #include "compiler/quantizer/annotate.h"
+#include "compiler/quantizer/not_finite.h"
 #include "compiler/quantizer/small_divisors.h"
 #include "compiler/quantizer/unlike_ranges.h"
 #include "compiler/recipes/selection.h"
@@ -224,6 +225,7 @@ class Compiler {
 
   void annotate_graph(Separations separations) {
     separations.asked_float = asked_float_;
+    separations.not_finite = not_finite_;
     if (c_.equalization) separations.scaling = c_.equalization->scaled_inputs;
     annotation_ = annotate(graph(), patterns_, separations);
     for (QuantizationGroup& group : annotation_.groups)
@@ -282,18 +284,37 @@ class Compiler {
     } else if (c_.samples() == nullptr) {
       return no_ranges(c_.module);
     } else {
-      DTR_ASSIGN(std::unique_ptr<Executor> one_run,
-                 make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
-      const std::unique_ptr<Executor> executor =
-          make_stream(c_.module, graph(), std::move(one_run));
+      const auto make_executor = [this]() -> Result<std::unique_ptr<Executor>> {
+        DTR_ASSIGN(std::unique_ptr<Executor> one_run,
+                   make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
+        return make_stream(c_.module, graph(), std::move(one_run));
+      };
+      const auto annotate_again = [this](const std::vector<OpId>& not_finite) {
+        not_finite_ = not_finite;
+        annotate_graph({});
+        return annotation_;
+      };
       DTR_ASSIGN(c_.calibration,
-                 calibrate(c_.module, graph(), annotation_, *executor, *c_.samples(),
-                           {.threads = settings_.threads, .progress = settings_.progress}));
+                 calibrate_finite(c_.module, graph(), annotation_, make_executor, *c_.samples(),
+                                  {.threads = settings_.threads, .progress = settings_.progress},
+                                  annotate_again));
       c_.calibration->on_noise = c_.samples_are_noise;
       c_.calibration->weights = weights_;
     }
+    keep_not_finite_float();
     return_free_memory();
     return {};
+  }
+
+  // Ranges that were given tell what was not finite when they were observed. Each round keeps at
+  // least one more op float.
+  void keep_not_finite_float() {
+    for (;;) {
+      const std::vector<OpId> found = find_not_finite(graph(), annotation_, *c_.calibration);
+      if (found.empty()) return;
+      not_finite_.insert(not_finite_.end(), found.begin(), found.end());
+      annotate_graph({});
+    }
   }
 
   Result<void> separate_ranges() {
@@ -304,7 +325,10 @@ class Compiler {
   }
 
   Result<void> convert_graph() {
+    const std::optional<Diagnostic> warning =
+        not_finite_warning(c_.module, graph(), *c_.calibration);
     DTR_ASSIGN(c_.conversion, convert(c_.module, graph(), annotation_, *c_.calibration));
+    if (warning) c_.conversion->notes.push_back(*warning);
     release_constants();
     return {};
   }
@@ -472,6 +496,7 @@ class Compiler {
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns_;
   Annotation annotation_;
   std::vector<OpId> asked_float_;
+  std::vector<OpId> not_finite_;
   bool quantizes_ = false;  // the recipe has patterns
   uint64_t weights_ = 0;    // as read: passes may fold them differently on other machines
 };

@@ -14,6 +14,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/convert.h"
+#include "compiler/quantizer/not_finite.h"
 #include "compiler/recipes/recipe.h"
 #include "compiler/transforms/edit.h"
 #include "compiler/transforms/pipelines.h"
@@ -583,14 +584,19 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
   DTR_TRY(run_pipeline(module, graph, training_pipeline(), settings.passes));
   const RecipeSpec spec = recipe_of(settings);
   DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(module, graph, spec, true));
-  const Annotation annotation = annotate(graph, make_patterns(spec, exclusions));
+  const auto patterns = make_patterns(spec, exclusions);
+  Annotation annotation = annotate(graph, patterns);
   std::optional<std::vector<Quantization>> ranges;
   if (samples != nullptr) {
-    DTR_ASSIGN(const std::unique_ptr<Executor> executor,
-               make_onednn_executor(module, graph, {.observe_any_layout = true}));
+    const auto make_executor = [&] {
+      return make_onednn_executor(module, graph, {.observe_any_layout = true});
+    };
     DTR_ASSIGN(
         const CalibrationResult calibration,
-        calibrate(module, graph, annotation, *executor, *samples, {.threads = settings.threads}));
+        calibrate_finite(module, graph, annotation, make_executor, *samples,
+                         {.threads = settings.threads}, [&](const std::vector<OpId>& not_finite) {
+                           return annotate(graph, patterns, {.not_finite = not_finite});
+                         }));
     DTR_ASSIGN(ranges, group_quantizations(module, graph, annotation, calibration));
   }
   return Preparation(module, annotation, ranges ? &*ranges : nullptr, std::move(editor)).run();

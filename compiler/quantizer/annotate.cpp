@@ -171,6 +171,12 @@ class Annotator {
     if (std::ranges::find(separations_.asked_float, id) != separations_.asked_float.end())
       return tl::unexpected(FloatReason{"quantizer-kept-float", "it is kept float as asked for",
                                         "leave it out of --keep-float"});
+    if (std::ranges::find(separations_.not_finite, id) != separations_.not_finite.end())
+      return tl::unexpected(
+          FloatReason{"quantizer-not-finite",
+                      "calibration found NaN or infinity in what it computes or reads; int8 has "
+                      "neither",
+                      "use large numbers in the model instead, such as -1e4 in a mask"});
     if (std::ranges::find(separations_.scaling, id) != separations_.scaling.end())
       return tl::unexpected(
           FloatReason{"quantizer-scales-input",

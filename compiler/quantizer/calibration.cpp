@@ -23,11 +23,12 @@ struct ChannelObserver {
   std::vector<float> min, max;
 };
 
-// What one thread at a time observes, of the samples that it has run; both by value slot.
+// What one thread at a time observes, of the samples that it has run; all by value slot.
 struct Observers {
   std::vector<std::optional<ValueStatistics>> values;
   std::vector<std::optional<ChannelObserver>> channels;
-  size_t sums = 0;  // of a sample
+  std::vector<size_t> not_finite;  // the first sample with NaN or infinity; SIZE_MAX: none
+  size_t sums = 0;                 // of a sample
 };
 
 // An empty observer for each value that decides a quantization or is multiplied by weights.
@@ -35,6 +36,7 @@ Observers observers_of(const Graph& graph, const Annotation& annotation) {
   Observers observers;
   observers.values.resize(graph.value_slots());
   observers.channels.resize(graph.value_slots());
+  observers.not_finite.assign(graph.value_slots(), SIZE_MAX);
   for (const QuantizationGroup& group : annotation.groups)
     for (const ValueId value : group.observed)
       if (!graph.is_constant(value))
@@ -153,8 +155,15 @@ class Calibrator {
       const std::string& name = graph_.value({i}).name;
       if (empty_.values[i]) {
         ValueStatistics merged = *empty_.values[i];
-        for (const Observers& part : free_) merged.merge(*part.values[i]);
-        result.values.emplace(name, std::move(merged));
+        size_t not_finite = SIZE_MAX;
+        for (const Observers& part : free_) {
+          merged.merge(*part.values[i]);
+          not_finite = std::min(not_finite, part.not_finite[i]);
+        }
+        if (not_finite == SIZE_MAX)
+          result.values.emplace(name, std::move(merged));
+        else
+          result.not_finite.emplace(name, not_finite);
       }
       if (empty_.channels[i]) result.channels.emplace(name, merged_channels(i));
     }
@@ -205,40 +214,68 @@ class Calibrator {
     return observers;
   }
 
+  // What has NaN or infinity on one sample.
+  struct NotFinite {
+    ValueId first;                  // of all values that are looked at, in the order of execution
+    std::vector<ValueId> observed;  // values inside of the model
+    bool everything = false;        // in one of them
+    bool outputs = false;           // an output that is read by no operator: infinity counts too
+    bool nan = false;               // an output has NaN, or infinity that an operator reads
+  };
+
+  // Whether the value has no NaN and no infinity among the elements that its readers tell apart.
+  bool observe(ValueId value, const TensorView& tensor, bool logical, Observers& observers,
+               NotFinite& found) const {
+    std::optional<ValueStatistics>& statistics = observers.values[value.index];
+    const bool is_output = graph_.value(value).output_uses > 0;
+    const std::vector<float> inside = in_window(value, tensor, logical);
+    const std::span<const float> elements =
+        inside.empty() ? tensor.values<const float>() : std::span<const float>(inside);
+    if (statistics ? statistics->observe(elements) : !is_output || finite_range(elements).finite)
+      return true;
+    if (!found.first.valid()) found.first = value;
+    const std::vector<float> others = elements_but_infinite(tensor.values<float>());
+    if (is_output) {
+      found.outputs = true;
+      found.nan = found.nan || !graph_.value(value).uses.empty() || others.empty() ||
+                  !(statistics ? statistics->observe(others) : finite_range(others).finite);
+    } else {
+      found.observed.push_back(value);
+      found.everything = found.everything ||
+                         std::ranges::none_of(tensor.values<float>(),
+                                              [](float element) { return std::isfinite(element); });
+    }
+    return false;
+  }
+
   Result<void> run_sample(size_t sample, Observers& observers) {
-    ValueId bad;
+    NotFinite found;
     std::vector<double>& sums = sums_[sample];
     sums.resize(empty_.sums);
     const auto outputs =
         executor_.run(samples_.inputs(sample), [&](ValueId value, const TensorView& tensor) {
-          if (bad.valid() || tensor.dtype != DType::kFloat32) return;
-          std::optional<ValueStatistics>& statistics = observers.values[value.index];
-          const bool is_output = graph_.value(value).output_uses > 0;
+          if (tensor.dtype != DType::kFloat32) return;
           // The executor may hand (N, C, H, W) as (N, H, W, C).
           const bool logical = tensor.shape == graph_.type(value).shape;
-          const std::vector<float> inside = in_window(value, tensor, logical);
-          const std::span<const float> elements =
-              inside.empty() ? tensor.values<const float>() : std::span<const float>(inside);
-          bool finite = statistics ? statistics->observe(elements)
-                                   : !is_output || finite_range(elements).finite;
-          if (!finite && is_output && graph_.value(value).uses.empty()) {
-            const std::vector<float> others = elements_but_infinite(tensor.values<float>());
-            finite = !others.empty() &&
-                     (statistics ? statistics->observe(others) : finite_range(others).finite);
-          }
-          if (!finite) bad = value;
+          if (!observe(value, tensor, logical, observers, found)) return;
           std::optional<ChannelObserver>& channels = observers.channels[value.index];
-          if (finite && channels && tensor.elements() > 0)
+          if (channels && tensor.elements() > 0)
             observe_channels(
                 tensor, logical ? static_cast<size_t>(channels->axis) : tensor.shape.size() - 1,
                 std::span(sums).subspan(channels->first_sum, channels->min.size()), channels->min,
                 channels->max);
         });
     if (!outputs) return tl::unexpected(outputs.error());
-    if (!bad.valid()) return {};
-    const OpId producer = graph_.producer(bad);
-    Place place = producer.valid() ? place_of(module_, graph_, producer)
-                                   : Place{.file = module_.file, .node = graph_.value(bad).name};
+    // What vanishes before the outputs, as the infinities of a mask do, is meant.
+    if (!found.nan && !found.everything && (found.observed.empty() || !found.outputs)) {
+      for (const ValueId value : found.observed)
+        observers.not_finite[value.index] = std::min(observers.not_finite[value.index], sample);
+      return {};
+    }
+    const OpId producer = graph_.producer(found.first);
+    Place place = producer.valid()
+                      ? place_of(module_, graph_, producer)
+                      : Place{.file = module_.file, .node = graph_.value(found.first).name};
     return fail(
         DiagnosticId::kCalibrationNotFinite,
         fmt::format("the float model computes NaN or infinity on calibration sample {}", sample),

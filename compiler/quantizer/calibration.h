@@ -22,6 +22,9 @@ struct CalibrationResult {
   // convolutions and linear layers.
   std::map<std::string, ValueStatistics, std::less<>> values;
   std::map<std::string, ChannelStatistics, std::less<>> channels;
+  // Values that the annotation observes and that have NaN or infinity on a sample, though no output
+  // has: by name the first such sample. They are not in `values` and have no range.
+  std::map<std::string, size_t, std::less<>> not_finite;
   bool operator==(const CalibrationResult&) const = default;
 };
 
@@ -38,15 +41,17 @@ struct CalibrationOptions {
 
 // Observes the values that `annotation` lists. The executor may pass (N, C, H, W) to the observer
 // as (N, H, W, C). Errors: kCalibrationMissing (no samples), kDataNotFinite (in the samples),
-// kCalibrationNotFinite (the model computes NaN, or an infinity in a value that is not only an
-// output; names the first operator and sample), and those of the executor.
+// kCalibrationNotFinite (an output has NaN, or an observed value NaN or infinity, and so has an
+// output of the same sample or there is nothing else in it; names the first operator and sample),
+// and those of the executor.
 Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
                                     const Annotation& annotation, Executor& executor,
                                     const Samples& samples, const CalibrationOptions& options = {});
 
 // One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "on_noise":
 // true, "weights": "16 hexadecimal digits", "values": {name: {"min", "max", "zeros", "count",
-// "exponent", "first_bin", "bins"}}, "channels": {name: {"axis", "min", "max", "mean"}}}. A value
+// "exponent", "first_bin", "bins"}}, "channels": {name: {"axis", "min", "max", "mean"}},
+// "not_finite": {name: sample}}; the last only if there are such values. A value
 // without a histogram lacks the last three members; a value with few distinct elements has only
 // {"elements": [ascending], "counts": […]}. Saved numbers load as the same bits.
 std::string to_json(const CalibrationResult& calibration);

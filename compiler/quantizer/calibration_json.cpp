@@ -152,6 +152,14 @@ std::string to_json(const CalibrationResult& calibration) {
                    fmt::join(channels.max, ","), fmt::join(channels.mean, ","));
     separator = ",\n";
   }
+  if (!calibration.not_finite.empty()) {
+    fmt::format_to(at, "\n}}, \"not_finite\": {{");
+    separator = "\n";
+    for (const auto& [name, sample] : calibration.not_finite) {
+      fmt::format_to(at, "{}{}: {}", separator, json_quote(name), sample);
+      separator = ",\n";
+    }
+  }
   fmt::format_to(at, "\n}}}}\n");
   return fmt::to_string(out);
 }
@@ -203,6 +211,12 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
     if (!statistics)
       return invalid("ranges and means of its channels are missing or do not fit together", name);
     result.channels.emplace(name, std::move(*statistics));
+  }
+  if (const auto not_finite = document.find("not_finite"); not_finite != document.end()) {
+    if (!not_finite->is_object()) return invalid("`not_finite` is of the wrong kind");
+    for (const auto& [name, entry] : not_finite->items())
+      if (!read_number(*not_finite, name.c_str(), result.not_finite[name]))
+        return invalid("the number of a sample is missing", name);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/quantizer/not_finite.h"
 #include "test/unit/quantizer_kit.h"
 
 namespace dtr {
@@ -193,6 +194,100 @@ TEST(Calibrate, InfiniteResults) {
   EXPECT_FLOAT_EQ(*read, 3);
 }
 
+std::vector<NamedTensor> elements_of(const std::string& name, Shape shape,
+                                     const std::vector<float>& elements) {
+  std::vector<NamedTensor> arrays;
+  arrays.push_back({name, Tensor(DType::kFloat32, std::move(shape))});
+  std::ranges::copy(elements, arrays[0].tensor.values<float>().begin());
+  return arrays;
+}
+
+// Logarithms of zero, whose reciprocals are zero: `l` may have -inf where `y` has none.
+constexpr std::string_view kInfiniteInside = R"(graph @forward(%x: f32[4]) {
+  %l: f32[4] = aten.log(%x)
+  %v: f32[2,2] = aten.view(%l) {size = [2, 2]}
+  %r: f32[2,2] = aten.reciprocal(%v)
+  %y: f32[2,2] = aten.abs(%r)
+  return %y
+}
+)";
+
+// What is infinite inside of the model only has no range, and is named with its first sample.
+TEST(Calibrate, InfiniteInside) {
+  const Module module = parse(kInfiniteInside);
+  const Graph& graph = module.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto run = [&](const std::vector<float>& x) {
+    return calibrate_reference(
+        module, annotation, elements_of("x", {static_cast<int64_t>(x.size() / 4), 4}, x), 2);
+  };
+  const auto found = run({2, 3, 4, 5, 2, 0, 3, 4, 0, 2, 2, 2});
+  ASSERT_TRUE(found) << to_text(found.error());
+  ASSERT_TRUE(found->not_finite.contains("l"));
+  EXPECT_EQ(found->not_finite.at("l"), 1U);
+  EXPECT_FALSE(found->values.contains("l"));
+  EXPECT_EQ(found->values.at("r").range(), (Range{0, 1 / std::log(2.0F)}));
+  EXPECT_EQ(*parse_calibration(to_json(*found), "cal.json"), *found);
+  EXPECT_TRUE(run({2, 3, 4, 5})->not_finite.empty());
+  // Nothing else in it: the samples are wrong, or the weights.
+  const auto all = run({2, 3, 4, 5, 0, 0, 0, 0});
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.error().id, DiagnosticId::kCalibrationNotFinite);
+  // Not of the model's making.
+  const auto seen = run({2, 2, 3, kInfinity});
+  ASSERT_FALSE(seen);
+  EXPECT_EQ(seen.error().id, DiagnosticId::kDataNotFinite);
+  EXPECT_FALSE(run({2, 2, 3, -1}));  // log −1 is NaN, and so is what follows
+  EXPECT_FALSE(run({2, 2, 1, 0}));   // 1 / log 1 is infinite too
+
+  const std::string good = to_json(*found);
+  const auto with = [&](const char* wrong) {
+    std::string text = good;
+    const size_t at = text.find("\"l\": 1", text.find("not_finite"));
+    return parse_calibration(text.replace(at, 6, wrong), "cal.json").error().id;
+  };
+  EXPECT_EQ(with("\"l\": -1"), DiagnosticId::kCalibrationInvalid);
+  EXPECT_EQ(with("\"l\": []"), DiagnosticId::kCalibrationInvalid);
+}
+
+// The op that computes the value, ops that move its elements and the op that reads them stay float;
+// their annotation observes nothing that was not observed, or calibration runs again.
+TEST(Calibrate, KeepsFloatWhatIsNotFinite) {
+  const Module module = parse(kInfiniteInside);
+  const Graph& graph = module.forward();
+  const auto patterns = neutron_patterns();
+  Annotation annotation = annotate(graph, patterns);
+  const auto arrays = elements_of("x", {2, 4}, {2, 3, 4, 5, 2, 0, 3, 4});
+  const Samples samples = *Samples::bind(graph, arrays, "arrays");
+  int executors = 0;
+  std::vector<OpId> kept;
+  const auto calibration = calibrate_finite(
+      module, graph, annotation,
+      [&]() -> Result<std::unique_ptr<Executor>> {
+        ++executors;
+        return make_reference_executor(module, graph);
+      },
+      samples, {.threads = 1}, [&](const std::vector<OpId>& not_finite) {
+        kept = not_finite;
+        return annotate(graph, patterns, {.not_finite = not_finite});
+      });
+  ASSERT_TRUE(calibration) << to_text(calibration.error());
+  std::vector<std::string> names;
+  for (const OpId id : kept) names.push_back(graph.value(graph.op(id).results[0]).name);
+  EXPECT_EQ(names, (std::vector<std::string>{"l", "v", "r"}));
+  EXPECT_EQ(executors, 1);
+  EXPECT_TRUE(find_not_finite(graph, annotation, *calibration).empty());
+  for (const OpId id : kept) {
+    EXPECT_FALSE(annotation.ops[id.index]);
+    EXPECT_EQ(annotation.reasons[id.index].id, "quantizer-not-finite");
+  }
+  const auto warning = not_finite_warning(module, graph, *calibration);
+  ASSERT_TRUE(warning);
+  EXPECT_EQ(warning->id, DiagnosticId::kCalibrationNotFinite);
+  EXPECT_EQ(warning->severity, Severity::kWarning);
+  EXPECT_NE(warning->reason.find("sample 1"), std::string::npos) << warning->reason;
+}
+
 // The range of `value` when `arrays` are the inputs of a graph.
 Range observed_range(std::string_view text, const std::string& value,
                      const std::vector<NamedTensor>& arrays) {
@@ -202,14 +297,6 @@ Range observed_range(std::string_view text, const std::string& value,
   EXPECT_TRUE(calibration) << (calibration ? "" : to_text(calibration.error()));
   if (!calibration || !calibration->values.contains(value)) return {};
   return calibration->values.at(value).range();
-}
-
-std::vector<NamedTensor> elements_of(const std::string& name, Shape shape,
-                                     const std::vector<float>& elements) {
-  std::vector<NamedTensor> arrays;
-  arrays.push_back({name, Tensor(DType::kFloat32, std::move(shape))});
-  std::ranges::copy(elements, arrays[0].tensor.values<float>().begin());
-  return arrays;
 }
 
 // Of a row of four, 8 + ln 4 below its greatest element count. A row that is masked wholly does
