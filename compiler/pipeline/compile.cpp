@@ -403,7 +403,8 @@ class Compiler {
     const BackendOptions& options = c_.recipe_spec.options;
     const SramBudget budget{
         .bytes = options.sram_bytes.value_or(settings_.target->memory.sram_bytes),
-        .optimize = options.optimize.value_or(Optimize::kSpeed)};
+        .optimize = options.optimize.value_or(Optimize::kSpeed),
+        .has_int8_io = settings_.io == Io::kInt8};
     DTR_ASSIGN(c_.memory, plan_within_budget(
                               c_.module, c_.emitted, budget, settings_.target->memory.sram_bytes,
                               [&](const MemoryMap& memory) -> Result<uint64_t> {
@@ -412,7 +413,7 @@ class Compiler {
                                 DTR_ASSIGN(const SerializedPte written, serialize(memory));
                                 return written.bytes.size() + written.tensor_file.size();
                               },
-                              settings_.threads));
+                              settings_.threads, made_plans_));
     return {};
   }
 
@@ -459,7 +460,10 @@ class Compiler {
                     has_own_budget ? "" : fmt::format(", which {} has", settings_.target->name),
                     with_thousands(sram.total_bytes), with_thousands(sram.program_bytes),
                     with_thousands(sram.total_bytes - sram.program_bytes)),
-        fmt::format("leave the constants in flash (--constants flash), or {}",
+        fmt::format("{}{}",
+                    sram.total_bytes - sram.program_bytes <= sram.budget_bytes
+                        ? "leave the constants in flash (--constants flash), or "
+                        : "",
                     has_own_budget ? fmt::format("give --sram {} or more", sram.total_bytes)
                                    : "use a smaller model"),
         most_constants(c_.module, graph()));
@@ -497,6 +501,7 @@ class Compiler {
   Annotation annotation_;
   std::vector<OpId> asked_float_;
   std::vector<OpId> not_finite_;
+  MadePlans made_plans_;
   bool quantizes_ = false;  // the recipe has patterns
   uint64_t weights_ = 0;    // as read: passes may fold them differently on other machines
 };

@@ -23,6 +23,8 @@ constexpr int kMostTries = 10;
 constexpr uint64_t kWorthCycles = 50;  // one part of so many is worth another search
 constexpr uint64_t kNeighbours = 8;
 constexpr size_t kMostLong = 3;        // long searches
+constexpr uint64_t kNear = 16;         // the smallest: at most one part of so many above
+constexpr int kMostRounds = 8;         // each within fewer bytes than the one before
 constexpr uint64_t kPartOfFloats = 4;  // from here on floats at the ends are worth a word
 
 // Bytes of tensors that are live while a call of the program runs and are not its operands.
@@ -72,61 +74,49 @@ std::vector<uint64_t> bytes_outside(const MethodPlan& plan) {
 class BudgetSearch {
  public:
   BudgetSearch(const Module& module, EmitResult& emitted, const SramBudget& budget,
-               uint64_t target_bytes, const ProgramBytes& program_bytes, unsigned threads)
+               uint64_t target_bytes, const ProgramBytes& program_bytes, unsigned threads,
+               MadePlans& made)
       : module_(module),
         emitted_(emitted),
         budget_(budget),
         target_bytes_(target_bytes),
         program_bytes_(program_bytes),
         threads_(threads),
-        outside_(bytes_outside(emitted.plan)) {}
+        outside_(bytes_outside(emitted.plan)),
+        made_(made) {}
 
   Result<MemoryMap> run() {
-    DTR_ASSIGN(const std::optional<Choice> unlimited,
-               plan({.limit = kUnlimited,
-                     .search = search(kWays.back(), false),
-                     .placement = StagedPlacement::kAround}));
+    DTR_ASSIGN(const std::optional<PlanChoice> unlimited, plan(kWithoutBudget));
     if (!unlimited) return nothing_fits();
     largest_ = unlimited->cost.sram_bytes;
+    cycles_unlimited_ = unlimited->cost.cycles;
     const bool fits = largest_ <= budget_.bytes;
     uint32_t& flags = emitted_.plan.manifest_flags;
     flags &= ~uint32_t{pte::kWithinBudget};
-    if (fits && budget_.optimize == Optimize::kSpeed) return std::move(memory_);
+    if (fits && budget_.optimize == Optimize::kSpeed) return take(*unlimited);
     flags |= pte::kWithinBudget;
 
-    tried_.push_back(*unlimited);
-    std::optional<Choice> fastest = unlimited;
+    std::optional<PlanChoice> fastest = unlimited;
     if (!fits) {
       DTR_ASSIGN(fastest, find_fastest(budget_.bytes));
     }
-    std::optional<Choice> best = fastest;
+    std::optional<PlanChoice> best = fastest;
     if (fastest && budget_.optimize == Optimize::kBalance) {
-      DTR_TRY(find_smaller(fastest->cost.cycles + fastest->cost.cycles / 100,
-                           search(kWays.back(), /*leaves_room=*/true)));
-      for (const Choice& choice : tried_)
-        if (is_smaller(choice, best)) best = choice;
+      const uint64_t most_cycles = with_percent(fastest->cost.cycles);
+      DTR_TRY(find_smaller(most_cycles, kWays.back(), /*leaves_room=*/true));
+      for (const PlanChoice& choice : considered_)
+        if (choice.cost.cycles <= most_cycles && is_smaller(choice, best)) best = choice;
     } else if (!fastest || budget_.optimize == Optimize::kSize || is_near_smallest_) {
-      DTR_ASSIGN(const std::optional<Choice> smallest, find_smallest());
-      const uint64_t bytes = smallest ? smallest->cost.sram_bytes : UINT64_MAX;
-      if (!fastest || budget_.optimize == Optimize::kSize ||
-          (bytes <= budget_.bytes && is_faster(*smallest, fastest)))
-        best = smallest;
-      if (smallest && best == smallest) {
-        if (fits || bytes != budget_.bytes) {
-          DTR_ASSIGN(fastest, find_fastest(bytes));
-        }
-        const bool wants_smaller = budget_.optimize == Optimize::kSize || bytes > budget_.bytes;
-        if (fastest && (wants_smaller ? is_smaller(*fastest, best) : is_faster(*fastest, best)))
-          best = fastest;
-      }
+      DTR_ASSIGN(const std::optional<PlanChoice> smallest, find_smallest(fastest.has_value()));
+      if (!fastest || budget_.optimize == Optimize::kSize) best = smallest;
     }
+    if (best && budget_.optimize == Optimize::kSpeed)
+      for (const PlanChoice& choice : considered_)
+        if (choice.cost.sram_bytes <= budget_.bytes && is_faster(choice, best)) best = choice;
     if (!best) return nothing_fits();
-    if (planned_ != *best) {
-      DTR_ASSIGN(const std::optional<Choice> again, plan(best->way));
-      DTR_CHECK(again == best);
-    }
+    DTR_ASSIGN(memory_, take(*best));
     // With the program in SRAM, the step `check size` reports the error: it knows the file's size.
-    if (best->cost.sram_bytes > budget_.bytes && !program_is_in_sram_)
+    if (best->cost.sram_bytes > budget_.bytes && !made_.program_is_in_sram)
       return too_small(best->cost.sram_bytes);
     return std::move(memory_);
   }
@@ -137,42 +127,33 @@ class BudgetSearch {
   // The one with which most fits is the last.
   static constexpr std::array kWays{Overlaps::kOfChains, Overlaps::kOfSingleOperatorsToo};
 
-  // How a plan is made: the bytes that delegates may use, and what else decides.
-  struct Way {
-    uint64_t limit = 0;
-    PlanSearch search;
-    StagedPlacement placement = StagedPlacement::kTogether;
-    bool operator==(const Way&) const = default;
-  };
-  struct Choice {
-    Way way;
-    PlannedCost cost;
-    uint64_t least = 0;  // bytes below which no placement of its buffers gets
-    bool operator==(const Choice&) const = default;
-  };
+  static constexpr PlanWay kWithoutBudget{
+      .limit = kUnlimited, .overlaps = kWays.back(), .placement = StagedPlacement::kAround};
 
   Result<PlannedCost> cost_of(const MemoryMap& memory) {
     DTR_ASSIGN(const uint64_t program, program_bytes_(memory));
-    program_is_in_sram_ = program > 0;
+    made_.program_is_in_sram = program > 0;
     return planned_cost(emitted_, memory, program);
   }
 
   // Plans delegates and memory that way. std::nullopt: some delegate does not fit.
-  Result<std::optional<Choice>> plan(const Way& way) {
+  Result<std::optional<PlanChoice>> make_plan(const PlanWay& way) {
     check_cancelled();
     planned_.reset();
+    const PlanSearch search{
+        .overlaps = way.overlaps, .leaves_room = way.leaves_room, .threads = threads_};
     for (size_t call = 0; call < emitted_.partitions.size(); ++call) {
       if (emitted_.partitions[call] == nullptr) continue;
       const uint64_t room = way.limit == kUnlimited      ? way.limit
                             : way.limit > outside_[call] ? way.limit - outside_[call]
                                                          : 0;
-      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room, way.search);
+      if (Result<void> planned = emitted_.partitions[call]->plan_within(module_, room, search);
           !planned) {
         if (planned.error().id != DiagnosticId::kMemoryExceeded)
           return tl::unexpected(std::move(planned).error());
-        if (way.search.overlaps == kWays.back() && way.limit >= why_not_limit_) {
-          why_not_ = std::move(planned).error();
-          why_not_limit_ = way.limit;
+        if (way.overlaps == kWays.back() && way.limit >= made_.why_not_limit) {
+          made_.why_not = std::move(planned).error();
+          made_.why_not_limit = way.limit;
         }
         return std::nullopt;
       }
@@ -180,63 +161,80 @@ class BudgetSearch {
     DTR_ASSIGN(memory_, plan_memory(emitted_.plan, kNoLimit, way.placement, threads_));
     DTR_ASSIGN(const PlannedCost cost, cost_of(memory_));
     const auto gaps = static_cast<uint64_t>(memory_.arena_bytes - memory_.max_live_bytes);
-    planned_ = Choice{.way = way, .cost = cost, .least = cost.sram_bytes - gaps};
+    planned_ = PlanChoice{.way = way, .cost = cost, .least = cost.sram_bytes - gaps};
     return planned_;
   }
 
-  static bool is_smaller(const Choice& choice, const std::optional<Choice>& than) {
+  // What a plan made that way costs. Plans it unless an earlier search did.
+  Result<std::optional<PlanChoice>> plan(const PlanWay& way) {
+    auto known = made_.choices.find(way);
+    if (known == made_.choices.end()) {
+      DTR_ASSIGN(const std::optional<PlanChoice> made, make_plan(way));
+      known = made_.choices.emplace(way, made).first;
+    }
+    if (known->second) considered_.push_back(*known->second);
+    return known->second;
+  }
+
+  // The memory of that plan.
+  Result<MemoryMap> take(const PlanChoice& choice) {
+    if (planned_ != choice) {
+      DTR_ASSIGN(const std::optional<PlanChoice> again, make_plan(choice.way));
+      DTR_CHECK(again == choice);
+    }
+    return std::move(memory_);
+  }
+
+  static bool is_smaller(const PlanChoice& choice, const std::optional<PlanChoice>& than) {
     return !than || choice.cost.sram_bytes < than->cost.sram_bytes ||
            (choice.cost.sram_bytes == than->cost.sram_bytes &&
             choice.cost.cycles < than->cost.cycles);
   }
-  static bool is_faster(const Choice& choice, const std::optional<Choice>& than) {
+  static bool is_faster(const PlanChoice& choice, const std::optional<PlanChoice>& than) {
     return !than || choice.cost.cycles < than->cost.cycles ||
            (choice.cost.cycles == than->cost.cycles &&
             choice.cost.sram_bytes < than->cost.sram_bytes);
   }
-  static bool is_much_faster(const Choice& choice, const Choice& than) {
+  static uint64_t with_percent(uint64_t cycles) { return cycles + cycles / 100; }
+  static bool is_much_faster(const PlanChoice& choice, const PlanChoice& than) {
     return choice.cost.cycles + choice.cost.cycles / kWorthCycles < than.cost.cycles;
   }
 
-  // With its constants in SRAM a program grows by the calls of stripes where its tensors shrink:
-  // the bytes of both follow no limit, and limits are tried all over the range.
-  std::vector<uint64_t> other_limits(uint64_t most) const {
+  // Plans of larger limits may take fewer bytes than a plan of this one, where what has more room
+  // runs in other chains.
+  std::vector<uint64_t> larger_limits(uint64_t bytes) const {
     std::vector<uint64_t> limits;
-    for (uint64_t i = 1; program_is_in_sram_ && i < 2 * kNeighbours; ++i)
-      limits.push_back(most * i / (2 * kNeighbours));
+    for (const uint64_t sixteenths : {17, 18, 20, 24})
+      if (bytes * sixteenths / 16 < largest_) limits.push_back(bytes * sixteenths / 16);
     return limits;
   }
 
   // Leaves one of the plans that cost the same.
-  static void sort_unique(std::vector<Choice>& choices, auto key) {
+  static void sort_unique(std::vector<PlanChoice>& choices, auto key) {
     std::ranges::stable_sort(choices, {}, key);
-    const auto same = [&](const Choice& a, const Choice& b) { return key(a) == key(b); };
+    const auto same = [&](const PlanChoice& a, const PlanChoice& b) { return key(a) == key(b); };
     choices.erase(std::unique(choices.begin(), choices.end(), same), choices.end());
   }
 
-  PlanSearch search(Overlaps overlaps, bool leaves_room) const {
-    return {.overlaps = overlaps, .leaves_room = leaves_room, .threads = threads_};
-  }
-
-  Result<std::optional<Choice>> plan_long(const Choice& choice) {
-    Way way = choice.way;
+  Result<std::optional<PlanChoice>> plan_long(const PlanChoice& choice) {
+    PlanWay way = choice.way;
     way.placement = StagedPlacement::kTogetherLong;
     return plan(way);
   }
 
   // The fastest plan within the bytes. One whose buffers leave gaps in the arena exceeds its limit:
   // lowers the limit by the excess, and bisects between a limit that is too large and one with a
-  // plan that fits, or with none.
-  Result<std::optional<Choice>> find_fastest(uint64_t bytes) {
-    std::optional<Choice> fastest;
-    std::vector<Choice> larger;  // than that, but not without their gaps
+  // plan that fits, or with none. Tries larger limits too.
+  Result<std::optional<PlanChoice>> find_fastest(uint64_t bytes) {
+    std::optional<PlanChoice> fastest;
+    std::vector<PlanChoice> larger;  // than that, but not without their gaps
     std::optional<PlannedCost> of_first_way;
     for (const Overlaps overlaps : kWays) {
-      std::optional<Choice> fits;
+      std::optional<PlanChoice> fits;
       uint64_t low = 0, high = bytes + 1, limit = bytes;
       for (int i = 0; i < kMostTries; ++i) {
-        DTR_ASSIGN(const std::optional<Choice> choice,
-                   plan({.limit = limit, .search = search(overlaps, true)}));
+        DTR_ASSIGN(const std::optional<PlanChoice> choice,
+                   plan({.limit = limit, .overlaps = overlaps, .leaves_room = true}));
         if (i == 0 && choice) {
           if (choice->cost == of_first_way) break;  // both ways mostly differ in few plans then
           of_first_way = choice->cost;
@@ -259,49 +257,53 @@ class BudgetSearch {
         if (high - low <= std::max(kStep, high / kPart)) break;
         limit = lower > low && lower < high ? lower : low + (high - low) / 2;
       }
-      for (const uint64_t each : other_limits(bytes)) {
-        DTR_ASSIGN(const std::optional<Choice> choice,
-                   plan({.limit = each, .search = search(overlaps, true)}));
-        if (choice && choice->cost.sram_bytes <= bytes && is_faster(*choice, fastest))
-          fastest = choice;
-      }
+    }
+    for (const uint64_t limit : larger_limits(bytes)) {
+      DTR_ASSIGN(const std::optional<PlanChoice> choice,
+                 plan({.limit = limit, .overlaps = kWays.front(), .leaves_room = true}));
+      if (!choice) continue;
+      if (choice->cost.sram_bytes > bytes && choice->least <= bytes) larger.push_back(*choice);
+      if (choice->cost.sram_bytes <= bytes && is_faster(*choice, fastest)) fastest = choice;
     }
     // A longer search of the arena closes gaps.
-    sort_unique(larger, [](const Choice& choice) {
+    sort_unique(larger, [](const PlanChoice& choice) {
       return std::tuple(choice.cost.cycles, choice.least, choice.cost.sram_bytes);
     });
     for (size_t i = 0; i < larger.size() && i < kMostLong; ++i) {
       if (fastest && !is_much_faster(larger[i], *fastest)) break;
-      DTR_ASSIGN(const std::optional<Choice> found, plan_long(larger[i]));
+      DTR_ASSIGN(const std::optional<PlanChoice> found, plan_long(larger[i]));
       DTR_CHECK(found.has_value());
       if (found->cost.sram_bytes <= bytes) return found;
     }
     return fastest;
   }
 
-  // Fills tried_ with plans of at most so many cycles, down to the smallest. Tries the same limits
-  // whatever the budget is, so that a budget of the bytes of the program of `--optimize size` finds
-  // that program too.
-  Result<void> find_smaller(uint64_t most_cycles, const PlanSearch& search) {
-    std::optional<Choice> smallest;
-    const auto is_fast = [&](const std::optional<Choice>& choice) {
+  // Makes plans of at most so many cycles, down to the smallest.
+  Result<void> find_smaller(uint64_t most_cycles, Overlaps overlaps, bool leaves_room) {
+    std::optional<PlanChoice> smallest;
+    const auto is_fast = [&](const std::optional<PlanChoice>& choice) {
       return choice && choice->cost.cycles <= most_cycles;
     };
-    const auto try_limit = [&](uint64_t limit) -> Result<std::optional<Choice>> {
-      DTR_ASSIGN(const std::optional<Choice> choice, plan({.limit = limit, .search = search}));
-      if (is_fast(choice)) {
-        tried_.push_back(*choice);
-        if (is_smaller(*choice, smallest)) smallest = choice;
-      }
+    const auto try_limit = [&](uint64_t limit) -> Result<std::optional<PlanChoice>> {
+      DTR_ASSIGN(const std::optional<PlanChoice> choice,
+                 plan({.limit = limit, .overlaps = overlaps, .leaves_room = leaves_room}));
+      if (is_fast(choice) && is_smaller(*choice, smallest)) smallest = choice;
       return choice;
     };
     uint64_t low = 0, high = largest_;  // plans within `low` do not exist, or take too long
     for (int i = 0; i < kMostSteps && high - low > std::max(kStep, high / kPart); ++i) {
       const uint64_t limit = low + (high - low) / 2;
-      DTR_ASSIGN(const std::optional<Choice> choice, try_limit(limit));
+      DTR_ASSIGN(const std::optional<PlanChoice> choice, try_limit(limit));
       (is_fast(choice) ? high : low) = limit;
     }
-    for (const uint64_t limit : other_limits(largest_)) DTR_TRY(try_limit(limit));
+    // With its constants in SRAM a program grows by the calls of stripes where its tensors shrink:
+    // the bytes of both follow no limit, and others are tried around the best one.
+    for (uint64_t step = largest_ / (4 * kNeighbours);
+         made_.program_is_in_sram && smallest && step >= kStep; step /= 2) {
+      const uint64_t best = smallest->way.limit;
+      DTR_TRY(try_limit(best + step));
+      DTR_TRY(try_limit(best - std::min(best, step)));
+    }
     // Gaps of the arena do not shrink with the limit: a plan within more bytes may need fewer.
     if (!smallest) return {};
     const uint64_t top = smallest->cost.sram_bytes;
@@ -310,40 +312,61 @@ class BudgetSearch {
     // Nor do cycles always grow as the limit shrinks.
     if (most_cycles != UINT64_MAX)
       for (uint64_t i = 1; i <= kNeighbours / 2; ++i) {
-        DTR_ASSIGN(const std::optional<Choice> choice, try_limit(high - high * i / kNeighbours));
+        DTR_ASSIGN(const std::optional<PlanChoice> choice,
+                   try_limit(high - high * i / kNeighbours));
         if (!choice) break;
       }
     return {};
   }
 
-  // Of the plans that find_smaller tries, the one that is smallest after a long search of its
-  // arena. First the smallest one so far, then those that could become smallest.
-  Result<std::optional<Choice>> find_smallest() {
+  // The smallest plan that is found, and the fastest of as many bytes: of the one without a budget;
+  // of those that find_smaller tries after a long search of their arenas, first of the smallest
+  // one, then of those that could become smallest; and of the plans behind the fastest one within
+  // fewer bytes, and again within fewer than that one takes. The latter are left out where the
+  // budget is far above, unless the smallest is asked for. Makes the same plans whatever the budget
+  // is, so that it names bytes within which the search finds them again.
+  Result<std::optional<PlanChoice>> find_smallest(bool fits) {
+    const size_t first_plan = considered_.size();
+    const auto smallest_so_far = [&] {
+      std::optional<PlanChoice> smallest;
+      for (const PlanChoice& choice : std::span(considered_).subspan(first_plan))
+        if (is_smaller(choice, smallest)) smallest = choice;
+      return smallest;
+    };
+    DTR_TRY(plan(kWithoutBudget));
     for (const Overlaps overlaps : kWays)
-      DTR_TRY(find_smaller(UINT64_MAX, search(overlaps, /*leaves_room=*/false)));
-    std::optional<Choice> smallest;
-    for (const Choice& choice : tried_)
-      if (is_smaller(choice, smallest)) smallest = choice;
-    if (!smallest) return smallest;
-    sort_unique(tried_, [](const Choice& choice) {
+      DTR_TRY(find_smaller(UINT64_MAX, overlaps, /*leaves_room=*/false));
+    // With its constants in SRAM a program of few calls may be smaller than one of few tensors.
+    if (made_.program_is_in_sram)
+      DTR_TRY(find_smaller(with_percent(cycles_unlimited_), kWays.back(), /*leaves_room=*/true));
+    std::vector<PlanChoice> tried(considered_.begin() + static_cast<ptrdiff_t>(first_plan),
+                                  considered_.end());
+    sort_unique(tried, [](const PlanChoice& choice) {
       return std::pair(choice.least, choice.cost.sram_bytes);
     });
     const auto first = std::ranges::min_element(
-        tried_, {}, [](const Choice& choice) { return choice.cost.sram_bytes; });
-    std::rotate(tried_.begin(), first, first + 1);
+        tried, {}, [](const PlanChoice& choice) { return choice.cost.sram_bytes; });
+    std::rotate(tried.begin(), first, first + 1);
     size_t searched = 0;
-    for (const Choice& choice : tried_) {
-      if (choice.least >= smallest->cost.sram_bytes) continue;
+    for (const PlanChoice& choice : tried) {
+      if (choice.least >= smallest_so_far()->cost.sram_bytes) continue;
       if (searched++ == kMostLong) break;
-      DTR_ASSIGN(const std::optional<Choice> found, plan_long(choice));
-      DTR_CHECK(found.has_value());
-      if (is_smaller(*found, smallest)) smallest = found;
+      DTR_TRY(plan_long(choice));
     }
-    return smallest;
+    const uint64_t bytes = smallest_so_far()->cost.sram_bytes;
+    if (fits && budget_.optimize == Optimize::kSpeed && budget_.bytes > bytes + bytes / kNear)
+      return smallest_so_far();
+    for (int round = 0; round < kMostRounds && smallest_so_far()->cost.sram_bytes > 0; ++round) {
+      DTR_ASSIGN(const std::optional<PlanChoice> smaller,
+                 find_fastest(smallest_so_far()->cost.sram_bytes - 1));
+      if (!smaller) break;
+    }
+    DTR_TRY(find_fastest(smallest_so_far()->cost.sram_bytes));
+    return smallest_so_far();
   }
 
   tl::unexpected<Diagnostic> nothing_fits() const {
-    Diagnostic why = why_not_.value_or(Diagnostic{
+    Diagnostic why = made_.why_not.value_or(Diagnostic{
         .id = DiagnosticId::kMemoryExceeded,
         .reason = "the tensors of some operator are too large",
         .fix = "use smaller tensors: a lower resolution, fewer channels or a smaller batch"});
@@ -357,13 +380,14 @@ class BudgetSearch {
     const std::vector<PlanCall>& calls = emitted_.plan.calls;
     const bool at_kernel = memory_.max_live_call >= calls.size() ||
                            std::holds_alternative<KernelCallPlan>(calls[memory_.max_live_call]);
-    const bool names_operator = why_not_ && !at_kernel;
+    const bool names_operator = made_.why_not && !at_kernel;
     const std::string needs = names_operator
-                                  ? "which this operator needs: " + why_not_->reason
+                                  ? "which this operator needs: " + made_.why_not->reason
                                   : "most of them at once for " + largest_at(memory_.max_live_step);
     std::vector<std::string> fixes;
     if (smallest <= target_bytes_) fixes.push_back(fmt::format("give --sram {} or more", smallest));
-    if (const uint64_t floats = float_operands(); floats >= smallest / kPartOfFloats)
+    if (const uint64_t floats = float_operands();
+        !budget_.has_int8_io && floats >= smallest / kPartOfFloats)
       fixes.push_back(
           fmt::format("let inputs and outputs be int8 (--io int8; as floats they take "
                       "{} bytes)",
@@ -376,7 +400,7 @@ class BudgetSearch {
                     with_thousands(budget_.bytes), budget_.bytes == 1 ? "" : "s",
                     with_thousands(smallest), needs),
         fmt::format("{}", fmt::join(fixes, ", or ")),
-        names_operator ? why_not_->place : Place{.file = module_.file});
+        names_operator ? made_.why_not->place : Place{.file = module_.file});
   }
 
   // The names and bytes of the two largest tensors at a step.
@@ -413,14 +437,12 @@ class BudgetSearch {
   const ProgramBytes& program_bytes_;
   unsigned threads_;
   std::vector<uint64_t> outside_;  // by call
-  uint64_t largest_ = 0;
-  bool program_is_in_sram_ = false;
-  bool is_near_smallest_ = false;  // a limit below the budget has no plan
-  std::optional<Choice> planned_;  // what the delegates and memory_ are planned for
+  MadePlans& made_;
+  uint64_t largest_ = 0, cycles_unlimited_ = 0;  // of the plan without a budget
+  bool is_near_smallest_ = false;                // a limit below the budget has no plan
+  std::optional<PlanChoice> planned_;            // what the delegates and memory_ are planned for
+  std::vector<PlanChoice> considered_;           // by this search
   MemoryMap memory_;
-  std::vector<Choice> tried_;  // by find_smaller
-  std::optional<Diagnostic> why_not_;
-  uint64_t why_not_limit_ = 0;
 };
 
 }  // namespace
@@ -442,8 +464,9 @@ PlannedCost planned_cost(const EmitResult& emitted, const MemoryMap& memory,
 
 Result<MemoryMap> plan_within_budget(const Module& module, EmitResult& emitted,
                                      const SramBudget& budget, uint64_t target_bytes,
-                                     const ProgramBytes& program_bytes, unsigned threads) {
-  return BudgetSearch(module, emitted, budget, target_bytes, program_bytes, threads).run();
+                                     const ProgramBytes& program_bytes, unsigned threads,
+                                     MadePlans& made) {
+  return BudgetSearch(module, emitted, budget, target_bytes, program_bytes, threads, made).run();
 }
 
 }  // namespace dtr

@@ -75,6 +75,9 @@ class ProgramWorker final : public TaskWorker {
     const SramUse sram = sram_use(*made);
     ProgramRun run{.model = made->module.file,
                    .point = {.budget_bytes = budget.bytes,
+                             .optimize = budget.optimize,
+                             .is_default = budget.bytes == sram.target_bytes &&
+                                           budget.optimize == Optimize::kSpeed,
                              .sram_bytes = sram.total_bytes,
                              .value_bytes = sram.planned_bytes,
                              .touched_bytes = stats.sram_touched_bytes,
@@ -216,6 +219,13 @@ double milliseconds(const Frontier& frontier, uint64_t cycles) {
   return static_cast<double>(cycles) * 1e3 / frontier.clock_hz;
 }
 
+// The options of `compile` that make the program.
+std::string options_of(const FrontierPoint& point) {
+  if (point.is_default) return {};
+  return point.optimize == Optimize::kSpeed ? fmt::format("--sram {}", point.budget_bytes)
+                                            : fmt::format("--optimize {}", name(point.optimize));
+}
+
 // Between two budgets the program of the smaller one fits.
 FrontierPlot plot_of(const Frontier& frontier) {
   FrontierPlot plot{.title = "Cycles against bytes of SRAM",
@@ -238,6 +248,11 @@ FrontierPlot plot_of(const Frontier& frontier) {
 Result<Frontier> explore(const ModelSource& source, const ExploreOptions& options,
                          const CompileWatch& watch, std::optional<SampleSource> samples) {
   DTR_ASSIGN(CompileSettings settings, checked_settings(options.compile));
+  if (settings.recipe && (settings.recipe->options.sram_bytes || settings.recipe->options.optimize))
+    return fail(
+        DiagnosticId::kSramInvalid,
+        "`explore` chooses budgets itself: `sram` and `optimize` of the recipe have no effect",
+        "leave them out of the recipe", {.file = options.compile.recipe});
   if (samples) settings.samples = *std::move(samples);
   DTR_TRY(check_outputs({options.compile.model, options.compile.calibration,
                          options.compile.load_calibration, options.compile.recipe},
@@ -252,8 +267,8 @@ Result<Frontier> explore(const ModelSource& source, const ExploreOptions& option
 
 std::string to_text(const Frontier& frontier) {
   TextTable table(
-      {"SRAM", "tensors", "cycles", "ms", "waiting", "calls", "cycles over the fastest"},
-      {true, true, true, true, true, true, false});
+      {"SRAM", "tensors", "cycles", "ms", "waiting", "calls", "cycles over the fastest", "options"},
+      {true, true, true, true, true, true, false, false});
   if (frontier.points.empty()) return {};
   const uint64_t least = frontier.points.back().cycles;
   const uint64_t most = frontier.points.front().cycles;
@@ -263,7 +278,8 @@ std::string to_text(const Frontier& frontier) {
                with_thousands(point.cycles),
                fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
                with_thousands(point.waiting_cycles), std::to_string(point.npu_calls),
-               fmt::format("{:>+7.1f} % {}", 100 * over, cycles_bar(point.cycles, least, most))});
+               fmt::format("{:>+7.1f} % {}", 100 * over, cycles_bar(point.cycles, least, most)),
+               options_of(point)});
   }
   return fmt::format(
       "{}\n{} programs of {} for {}, with equal outputs; those that no other one beats are shown\n"
@@ -282,11 +298,12 @@ std::string to_json(const Frontier& frontier) {
     const FrontierPoint& point = frontier.points[i];
     text += fmt::format(
         "{}\n    {{\"sram_bytes\": {}, \"value_bytes\": {}, \"touched_bytes\": {}, "
-        "\"budget_bytes\": {}, \"cycles\": {}, \"milliseconds\": {:.6f}, \"waiting_cycles\": {}, "
+        "\"budget_bytes\": {}, \"optimize\": \"{}\", \"cycles\": {}, \"milliseconds\": {:.6f}, "
+        "\"waiting_cycles\": {}, "
         "\"npu_calls\": {}}}",
         i == 0 ? "" : ",", point.sram_bytes, point.value_bytes, point.touched_bytes,
-        point.budget_bytes, point.cycles, milliseconds(frontier, point.cycles),
-        point.waiting_cycles, point.npu_calls);
+        point.budget_bytes, name(point.optimize), point.cycles,
+        milliseconds(frontier, point.cycles), point.waiting_cycles, point.npu_calls);
   }
   return text + "\n  ]\n}\n";
 }
@@ -300,13 +317,13 @@ std::string to_html(const Frontier& frontier) {
           "{} programs for {}, each compiled and simulated, with equal outputs; shown are those "
           "that no other one beats in bytes and cycles.",
           frontier.programs, frontier.target),
-      .columns = {"SRAM, bytes", "tensors", "cycles", "ms", "waiting", "calls"},
+      .columns = {"SRAM, bytes", "tensors", "cycles", "ms", "waiting", "calls", "options"},
       .rows = {}};
   for (const FrontierPoint& point : frontier.points)
-    page.rows.push_back({with_thousands(point.sram_bytes), with_thousands(point.value_bytes),
-                         with_thousands(point.cycles),
-                         fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
-                         with_thousands(point.waiting_cycles), std::to_string(point.npu_calls)});
+    page.rows.push_back(
+        {with_thousands(point.sram_bytes), with_thousands(point.value_bytes),
+         with_thousands(point.cycles), fmt::format("{:.3f}", milliseconds(frontier, point.cycles)),
+         with_thousands(point.waiting_cycles), std::to_string(point.npu_calls), options_of(point)});
   return to_html(page, plot_of(frontier));
 }
 

@@ -18,7 +18,9 @@ struct ExploreOptions {
 
 // One program.
 struct FrontierPoint {
-  uint64_t budget_bytes = 0;   // it was compiled for
+  uint64_t budget_bytes = 0;  // it was compiled for
+  Optimize optimize = Optimize::kSpeed;
+  bool is_default = false;     // all of the target's SRAM, for speed
   uint64_t sram_bytes = 0;     // it needs: arena, and program if its constants are in SRAM
   uint64_t value_bytes = 0;    // of the arena: up to the end of the topmost tensor
   uint64_t touched_bytes = 0;  // high-water mark of the arena in the simulation

@@ -218,8 +218,8 @@ TEST(Calibrate, InfiniteInside) {
   const Graph& graph = module.forward();
   const Annotation annotation = annotate(graph, neutron_patterns());
   const auto run = [&](const std::vector<float>& x) {
-    return calibrate_reference(
-        module, annotation, elements_of("x", {static_cast<int64_t>(x.size() / 4), 4}, x), 2);
+    return calibrate_reference(module, annotation,
+                               elements_of("x", {static_cast<int64_t>(x.size() / 4), 4}, x), 2);
   };
   const auto found = run({2, 3, 4, 5, 2, 0, 3, 4, 0, 2, 2, 2});
   ASSERT_TRUE(found) << to_text(found.error());
@@ -267,7 +267,8 @@ TEST(Calibrate, KeepsFloatWhatIsNotFinite) {
         ++executors;
         return make_reference_executor(module, graph);
       },
-      samples, {.threads = 1}, [&](const std::vector<OpId>& not_finite) {
+      samples, {.threads = 1},
+      [&](const std::vector<OpId>& not_finite) {
         kept = not_finite;
         return annotate(graph, patterns, {.not_finite = not_finite});
       });

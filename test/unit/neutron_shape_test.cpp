@@ -318,8 +318,8 @@ TEST(NeutronShapes, Refusals) {
   EXPECT_EQ(refusal("%x: i8[2,1] quant<0.05>",
                     "i8[2,8000000] quant<0.05> = aten.expand(%x) {size = [2, 8000000]}"),
             "npu-sram: one row of an operator's result, what it needs of the operands, and "
-            "constants share the target's SRAM; operands and results take 8000001 bytes and "
-            "constants 0 bytes, of 7340032 | use smaller tensors: a lower resolution, fewer "
+            "constants share the target's SRAM; operands and results take 8,000,001 bytes and "
+            "constants 0 bytes, of 7,340,032 | use smaller tensors: a lower resolution, fewer "
             "channels or a smaller batch");
 }
 

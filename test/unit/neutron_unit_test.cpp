@@ -271,7 +271,7 @@ TEST(NeutronSupport, EverythingLiesInSramTogether) {
   EXPECT_EQ(refusal(text, test::machine_with_sram(1423)),
             "npu-sram: one row of an operator's result, what it needs of the operands, and "
             "constants share the target's SRAM; operands and results take 496 bytes and constants "
-            "928 bytes, of 1423; use smaller tensors: a lower resolution, fewer channels or a "
+            "928 bytes, of 1,423; use smaller tensors: a lower resolution, fewer channels or a "
             "smaller batch");
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/ops/ops.h"
+#include "compiler/support/text.h"
 #include "device/npu/microcode.h"
 
 namespace dtr::neutron {
@@ -138,7 +139,7 @@ Outside row_beyond_sram(const OpQuery& q, uint64_t staged, int64_t operand_rows)
   const uint64_t sram = machine_of(q).target.sram_bytes;
   if (activations + staged <= sram) return std::nullopt;
   return fmt::format("operands and results take {} bytes and constants {} bytes, of {}",
-                     activations, staged, sram);
+                     with_thousands(activations), with_thousands(staged), with_thousands(sram));
 }
 
 Outside beyond_sram(const OpQuery& q, uint64_t staged) { return row_beyond_sram(q, staged, 0); }

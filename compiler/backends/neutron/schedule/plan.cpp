@@ -80,7 +80,7 @@ tl::unexpected<Diagnostic> too_large(const Machine& machine, const Module& modul
           ? 0
           : slice_bytes(machine.target, call, most_slices(machine.target, call));
   return fail(DiagnosticId::kMemoryExceeded,
-              fmt::format("at this operator {} bytes of tensors are live and its constants take {} "
+              fmt::format("in one piece it has {} bytes of tensors live and its constants take {} "
                           "at once; {}",
                           with_thousands(memory.live_bytes[index]), with_thousands(constants),
                           machine.options.nxp_like() ? "the nxp-like schedule has no stripes"
