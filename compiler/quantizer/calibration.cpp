@@ -165,7 +165,8 @@ class Calibrator {
         else
           result.not_finite.emplace(name, not_finite);
       }
-      if (empty_.channels[i]) result.channels.emplace(name, merged_channels(i));
+      if (empty_.channels[i] && !result.not_finite.contains(name))
+        result.channels.emplace(name, merged_channels(i));
     }
     return result;
   }

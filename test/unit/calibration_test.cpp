@@ -250,6 +250,24 @@ TEST(Calibrate, InfiniteInside) {
   EXPECT_EQ(with("\"l\": []"), DiagnosticId::kCalibrationInvalid);
 }
 
+// Of such a value there are no ranges of channels either: on no sample were they observed.
+TEST(Calibrate, InfiniteOperandOfALayer) {
+  const Module module = parse(R"(graph @forward(%x: f32[1,2]) {
+  %w: f32[2,2] = constant splat<1.0>
+  %l: f32[1,2] = aten.log(%x)
+  %h: f32[1,2] = aten.linear(%l, %w, _)
+  %y: f32[1,2] = aten.relu(%h)
+  return %y
+}
+)");
+  const auto found = calibrate_reference(module, annotate(module.forward(), neutron_patterns()),
+                                         elements_of("x", {2, 1, 2}, {0, 2, 3, 0}), 1);
+  ASSERT_TRUE(found) << to_text(found.error());
+  EXPECT_TRUE(found->not_finite.contains("l"));
+  EXPECT_FALSE(found->channels.contains("l"));
+  EXPECT_EQ(*parse_calibration(to_json(*found), "cal.json"), *found);
+}
+
 // The op that computes the value, ops that move its elements and the op that reads them stay float;
 // their annotation observes nothing that was not observed, or calibration runs again.
 TEST(Calibrate, KeepsFloatWhatIsNotFinite) {
