@@ -125,17 +125,13 @@ Result<Values> norm(NodeImport& node) {
   return one(compositions::vector_norm(node, x, p, dims, keepdim));
 }
 
-// The norm of x1 − x2 + eps along the last dimension.
 Result<Values> pairwise_distance(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("x1"));
   DTR_ASSIGN(const ValueId y, node.tensor("x2"));
   DTR_ASSIGN(const double p, node.number("p", 2));
   DTR_ASSIGN(const double eps, node.number("eps", 1e-6));
   DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
-  DTR_ASSIGN(ValueId distance, node.emit("aten.sub.Tensor", {x, y}));
-  DTR_ASSIGN(distance, plus(node, distance, eps));
-  const auto last = static_cast<int64_t>(node.type(distance).rank()) - 1;
-  return one(compositions::vector_norm(node, distance, p, {last}, keepdim));
+  return one(distance_of(node, x, y, p, eps, keepdim));
 }
 
 // x[i + 1] − x[i] along a dimension, `n` times; of bools, whether they differ.
@@ -243,6 +239,14 @@ Result<Values> zero(NodeImport& node) {
 }
 
 }  // namespace
+
+Result<ValueId> distance_of(NodeImport& node, ValueId x, ValueId y, double p, double eps,
+                            bool keepdim) {
+  DTR_ASSIGN(ValueId way, node.emit("aten.sub.Tensor", {x, y}));
+  DTR_ASSIGN(way, plus(node, way, eps));
+  const auto last = static_cast<int64_t>(node.type(way).rank()) - 1;
+  return compositions::vector_norm(node, way, p, {last}, keepdim);
+}
 
 Result<std::optional<ValueId>> scatter_into_view_source(NodeImport& node, ValueId part) {
   const std::string_view target = node.node().target;

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "compiler/compositions/indices.h"
-#include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -105,16 +104,10 @@ Result<Values> triplet_margin(NodeImport& node) {
   DTR_ASSIGN(const double p, node.number("p", 2));
   DTR_ASSIGN(const double eps, node.number("eps", 1e-6));
   DTR_ASSIGN(const bool swap, node.boolean("swap", false));
-  const auto distance_of = [&](ValueId a, ValueId b) -> Result<ValueId> {
-    DTR_ASSIGN(ValueId way, node.emit("aten.sub.Tensor", {a, b}));
-    DTR_ASSIGN(way, with_number(node, "aten.add.Tensor", way, eps));
-    const auto last = static_cast<int64_t>(node.type(way).rank()) - 1;
-    return compositions::vector_norm(node, way, p, {last}, false);
-  };
-  DTR_ASSIGN(const ValueId near, distance_of(anchor, positive));
-  DTR_ASSIGN(ValueId far, distance_of(anchor, negative));
+  DTR_ASSIGN(const ValueId near, distance_of(node, anchor, positive, p, eps, false));
+  DTR_ASSIGN(ValueId far, distance_of(node, anchor, negative, p, eps, false));
   if (swap) {
-    DTR_ASSIGN(const ValueId other, distance_of(positive, negative));
+    DTR_ASSIGN(const ValueId other, distance_of(node, positive, negative, p, eps, false));
     DTR_ASSIGN(far, node.emit("aten.minimum", {far, other}));
   }
   DTR_ASSIGN(ValueId losses, node.emit("aten.sub.Tensor", {near, far}));

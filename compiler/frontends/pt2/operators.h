@@ -180,6 +180,9 @@ inline Operator tensor_row(std::string_view target, std::string_view op,
 // Errors: those of GraphBuilder.
 Result<ValueId> number_like(NodeImport& node, ValueId like, double number);
 Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, double number);
+// The norm of x − y + eps along the last dimension.
+Result<ValueId> distance_of(NodeImport& node, ValueId x, ValueId y, double p, double eps,
+                            bool keepdim);
 
 // One value as the only result.
 inline Result<Values> one(Result<ValueId> value) {
