@@ -200,15 +200,6 @@ class BudgetSearch {
     return choice.cost.cycles + choice.cost.cycles / kWorthCycles < than.cost.cycles;
   }
 
-  // Plans of larger limits may take fewer bytes than a plan of this one, where what has more room
-  // runs in other chains.
-  std::vector<uint64_t> larger_limits(uint64_t bytes) const {
-    std::vector<uint64_t> limits;
-    for (const uint64_t sixteenths : {17, 18, 20, 24})
-      if (bytes * sixteenths / 16 < largest_) limits.push_back(bytes * sixteenths / 16);
-    return limits;
-  }
-
   // Leaves one of the plans that cost the same.
   static void sort_unique(std::vector<PlanChoice>& choices, auto key) {
     std::ranges::stable_sort(choices, {}, key);
@@ -224,7 +215,7 @@ class BudgetSearch {
 
   // The fastest plan within the bytes. One whose buffers leave gaps in the arena exceeds its limit:
   // lowers the limit by the excess, and bisects between a limit that is too large and one with a
-  // plan that fits, or with none. Tries larger limits too.
+  // plan that fits, or with none.
   Result<std::optional<PlanChoice>> find_fastest(uint64_t bytes) {
     std::optional<PlanChoice> fastest;
     std::vector<PlanChoice> larger;  // than that, but not without their gaps
@@ -258,7 +249,11 @@ class BudgetSearch {
         limit = lower > low && lower < high ? lower : low + (high - low) / 2;
       }
     }
-    for (const uint64_t limit : larger_limits(bytes)) {
+    // Plans of larger limits may take fewer bytes than those of this one, where what has more room
+    // runs in other chains.
+    for (const uint64_t sixteenths : {17, 18, 20, 24}) {
+      const uint64_t limit = bytes * sixteenths / 16;
+      if (limit >= largest_) break;
       DTR_ASSIGN(const std::optional<PlanChoice> choice,
                  plan({.limit = limit, .overlaps = kWays.front(), .leaves_room = true}));
       if (!choice) continue;

@@ -300,6 +300,13 @@ class Calibrator {
 
 }  // namespace
 
+bool has_statistics(const Graph& graph, const QuantizationGroup& group,
+                    const CalibrationResult& calibration) {
+  return std::ranges::all_of(group.observed, [&](ValueId value) {
+    return graph.is_constant(value) || calibration.values.contains(graph.value(value).name);
+  });
+}
+
 uint64_t hash_of_weights(const ConstantPool& constants) {
   std::vector<uint64_t> hashes;
   for (uint32_t i = 0; i < constants.size(); ++i)

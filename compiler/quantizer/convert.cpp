@@ -361,9 +361,7 @@ class Converter {
 // Whether a group that may do without has statistics: a file of an earlier version has none.
 bool is_known(const Graph& graph, const QuantizationGroup& group,
               const CalibrationResult& calibration) {
-  return group.spec.kind != Kind::kFixed || std::ranges::all_of(group.observed, [&](ValueId id) {
-           return graph.is_constant(id) || calibration.values.contains(graph.value(id).name);
-         });
+  return group.spec.kind != Kind::kFixed || has_statistics(graph, group, calibration);
 }
 
 }  // namespace

@@ -16,9 +16,7 @@ bool is_not_finite(const Graph& graph, ValueId value, const CalibrationResult& c
 bool is_complete(const Graph& graph, const Annotation& annotation,
                  const CalibrationResult& calibration) {
   return std::ranges::all_of(annotation.groups, [&](const QuantizationGroup& group) {
-    return std::ranges::all_of(group.observed, [&](ValueId value) {
-      return graph.is_constant(value) || calibration.values.contains(graph.value(value).name);
-    });
+    return has_statistics(graph, group, calibration);
   });
 }
 
