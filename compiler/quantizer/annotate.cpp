@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/ops/ops.h"
+#include "compiler/quantizer/places.h"
 
 namespace dtr {
 namespace {
@@ -113,6 +114,7 @@ class Annotator {
     }
     keep_divisors_float(specs);
     keep_indices_float(specs);
+    keep_places_float(specs);
     for (const OpId op : order_) {
       if (!specs[op.index]) continue;
       if (stands_alone(op, specs)) {
@@ -301,6 +303,18 @@ class Annotator {
         chain.push_back(producer);
         value = graph_.op(producer).operands[0];
       }
+    }
+  }
+
+  void keep_places_float(std::vector<std::optional<OpAnnotation>>& specs) {
+    std::vector<bool> quantized(specs.size());
+    for (size_t i = 0; i < specs.size(); ++i) quantized[i] = specs[i].has_value();
+    for (const OpId id : find_places(graph_, quantized)) {
+      specs[id.index].reset();
+      annotation_.reasons[id.index] =
+          FloatReason{"quantizer-places",
+                      "it computes places of elements; in int8 they would be those of others",
+                      "compute what does not depend on the input before the export"};
     }
   }
 

@@ -134,6 +134,38 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
   EXPECT_EQ(stays_float("%x: f32[2,3]",
                         "%y: i64[2] = aten.argmax(%x) {dim = 1}\n %e: f32[2,3] = aten.exp(%x)"),
             "");
+  constexpr std::string_view kPlaces =
+      "quantizer-places: it computes places of elements; in int8 they would be those of others; "
+      "compute what does not depend on the input before the export";
+  // x · 9 + 4, rounded, is the number of a row.
+  constexpr std::string_view kRows =
+      "%n: f32[] = constant splat<9>\n %f: f32[] = constant splat<4>\n"
+      "%e: f32[3,4] = aten.exp(%x)\n %m: f32[3,4] = aten.mul.Tensor(%e, %n)\n"
+      "%s: f32[3,4] = aten.add.Tensor(%m, %f)\n %r: f32[3,4] = aten.round(%s)\n"
+      "%v: f32[12] = aten.view(%r) {size = [12]}\n %y: i64[12] = convert(%v) {dtype = \"i64\"}";
+  for (const std::string_view value : {"e", "m", "s", "r", "v"})
+    EXPECT_EQ(stays_float("%x: f32[3,4]", kRows, value), kPlaces) << value;
+  // What the call of a product scales stays codes, as what only moves these.
+  constexpr std::string_view kOfProduct =
+      "%w: f32[4,4] = constant seeded<1>\n %n: f32[] = constant splat<9>\n"
+      "%c: f32[3,4] = aten.linear(%x, %w)\n %m: f32[3,4] = aten.mul.Tensor(%c, %n)\n"
+      "%v: f32[4,3] = aten.permute(%m) {dims = [1, 0]}\n %s: f32[4,3] = aten.add.Tensor(%v, %b)\n"
+      "%y: i64[4,3] = convert(%s) {dtype = \"i64\"}";
+  for (const auto& [value, reason] :
+       {std::pair{"c", ""}, std::pair{"m", ""}, std::pair{"v", ""}, std::pair{"s", kPlaces.data()}})
+    EXPECT_EQ(stays_float("%x: f32[3,4], %b: f32[4,3]", kOfProduct, value), reason) << value;
+  // A mask is no place, nor is the image that is sampled.
+  EXPECT_EQ(stays_float("%x: f32[3,4]",
+                        "%e: f32[3,4] = aten.exp(%x)\n %m: bool[3,4] = convert(%e) {dtype = "
+                        "\"bool\"}\n %y: f32[3,4] = aten.tanh(%e)",
+                        "e"),
+            "");
+  constexpr std::string_view kSampled =
+      "%e: f32[1,2,3,4] = aten.exp(%x)\n %h: f32[1,5,6,2] = aten.exp(%g)\n"
+      "%y: f32[1,2,5,6] = aten.grid_sampler_2d(%e, %h) {interpolation_mode = 0, padding_mode = 0, "
+      "align_corners = true}";
+  EXPECT_EQ(stays_float("%x: f32[1,2,3,4], %g: f32[1,5,6,2]", kSampled, "h"), kPlaces);
+  EXPECT_NE(stays_float("%x: f32[1,2,3,4], %g: f32[1,5,6,2]", kSampled, "e"), kPlaces);
   constexpr std::string_view kDivisor =
       "quantizer-divisor: a float operator divides by the root that it makes; in int8 a small one "
       "would be zero; divide by a constant, or "
