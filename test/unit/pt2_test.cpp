@@ -116,7 +116,10 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "transposed_volumes",
                                  "shifts",
                                  "norms_and_diagonals",
-                                 "distances"}) {
+                                 "distances",
+                                 "moved_taps",
+                                 "box_parts",
+                                 "volumes_at_places"}) {
     const auto program = read_pt2(test::export_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;

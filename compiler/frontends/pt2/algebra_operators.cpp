@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "compiler/compositions/matrices.h"
 #include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
@@ -99,110 +100,14 @@ Result<Values> bilinear(NodeImport& node) {
 
 // ---- small square matrices
 
-// The elements of matrices (…, n, n), each of shape (…, 1, 1).
-class Elements {
- public:
-  static Result<Elements> of(NodeImport& node, ValueId matrix) {
-    const Shape& shape = node.type(matrix).shape;
-    const int64_t n = shape.size() < 2 ? 0 : shape.back();
-    if (n < 1 || shape[shape.size() - 2] != n || n > 4)
-      return node.unsupported(
-          fmt::format("matrices of {}: up to 4 × 4 are inverted, by their cofactors",
-                      to_string(shape)),
-          "compute the inverse of a larger matrix outside of the model, and make it a buffer");
-    Elements made{node, n, {}};
-    const auto rank = static_cast<int64_t>(shape.size());
-    for (int64_t row = 0; row < n; ++row) {
-      DTR_ASSIGN(const ValueId line, node.slice(matrix, rank - 2, row, row + 1));
-      for (int64_t column = 0; column < n; ++column) {
-        DTR_ASSIGN(const ValueId element, node.slice(line, rank - 1, column, column + 1));
-        made.all_.push_back(element);
-      }
-    }
-    return made;
-  }
-
-  // The determinant without a row and a column, with its sign.
-  Result<ValueId> cofactor(int64_t row, int64_t column) const {
-    if (n_ == 1) return node_.constant(node_.type(all_[0]).dtype, {}, 1, "one");
-    if (n_ == 2) {
-      const ValueId other = at(1 - row, 1 - column);
-      return (row + column) % 2 == 0 ? Result<ValueId>(other) : node_.emit("aten.neg", {other});
-    }
-    if (n_ == 4) {
-      Values rest;
-      for (int64_t i = 0; i < n_; ++i)
-        for (int64_t j = 0; j < n_; ++j)
-          if (i != row && j != column) rest.push_back(at(i, j));
-      DTR_ASSIGN(const ValueId minor, Elements(node_, 3, std::move(rest)).determinant());
-      return (row + column) % 2 == 0 ? Result<ValueId>(minor) : node_.emit("aten.neg", {minor});
-    }
-    // Counted in a circle, the sign comes of itself.
-    return difference(at(row + 1, column + 1), at(row + 2, column + 2), at(row + 1, column + 2),
-                      at(row + 2, column + 1));
-  }
-
-  Result<ValueId> determinant() const {
-    ValueId sum;
-    for (int64_t column = 0; column < n_; ++column) {
-      DTR_ASSIGN(const ValueId other, cofactor(0, column));
-      DTR_ASSIGN(const ValueId product, node_.emit("aten.mul.Tensor", {at(0, column), other}));
-      if (!sum.valid()) {
-        sum = product;
-      } else {
-        DTR_ASSIGN(sum, node_.emit("aten.add.Tensor", {sum, product}));
-      }
-    }
-    return sum;
-  }
-
-  Result<ValueId> inverse() const {
-    const auto rank = static_cast<int64_t>(node_.type(all_[0]).rank());
-    DTR_ASSIGN(const ValueId whole, determinant());
-    Values rows;
-    for (int64_t row = 0; row < n_; ++row) {
-      Values line;
-      for (int64_t column = 0; column < n_; ++column) {
-        DTR_ASSIGN(ValueId element, cofactor(column, row));
-        DTR_ASSIGN(element, node_.expand(element, node_.type(all_[0]).shape));
-        line.push_back(element);
-      }
-      DTR_ASSIGN(const ValueId joined, node_.concatenate(line, rank - 1));
-      rows.push_back(joined);
-    }
-    DTR_ASSIGN(const ValueId adjugate, node_.concatenate(rows, rank - 2));
-    return node_.emit("aten.div.Tensor", {adjugate, whole});
-  }
-
- private:
-  Elements(NodeImport& node, int64_t n, Values all) : node_(node), n_(n), all_(std::move(all)) {}
-  ValueId at(int64_t row, int64_t column) const {
-    return all_[static_cast<size_t>(row % n_ * n_ + column % n_)];
-  }
-  Result<ValueId> difference(ValueId a, ValueId b, ValueId c, ValueId d) const {
-    DTR_ASSIGN(const ValueId first, node_.emit("aten.mul.Tensor", {a, b}));
-    DTR_ASSIGN(const ValueId second, node_.emit("aten.mul.Tensor", {c, d}));
-    return node_.emit("aten.sub.Tensor", {first, second});
-  }
-
-  NodeImport& node_;
-  int64_t n_;
-  Values all_;
-};
-
 Result<Values> determinant(NodeImport& node) {
   DTR_ASSIGN(const ValueId matrix, node.tensor(node.has("self") ? "self" : "A"));
-  DTR_ASSIGN(const Elements elements, Elements::of(node, matrix));
-  DTR_ASSIGN(const ValueId result, elements.determinant());
-  Shape shape = node.type(matrix).shape;
-  shape.resize(shape.size() - 2);
-  return one(node.view(result, shape));
+  return one(compositions::determinant(node, matrix));
 }
 
 Result<Values> inverse(NodeImport& node) {
   DTR_ASSIGN(const ValueId matrix, node.tensor(node.has("self") ? "self" : "A"));
-  DTR_ASSIGN(const Elements elements, Elements::of(node, matrix));
-  return one(elements.inverse());
+  return one(compositions::inverse(node, matrix));
 }
 
 // A⁻¹ · B; a B of the shape of A without its last dimension holds vectors.
@@ -211,8 +116,7 @@ Result<Values> solve(NodeImport& node) {
   DTR_ASSIGN(ValueId right, node.tensor("B"));
   DTR_ASSIGN(const bool left, node.boolean("left", true));
   if (!left) return node.unsupported("X · A = B", "solve the transposed system");
-  DTR_ASSIGN(const Elements elements, Elements::of(node, matrix));
-  DTR_ASSIGN(const ValueId inverted, elements.inverse());
+  DTR_ASSIGN(const ValueId inverted, compositions::inverse(node, matrix));
   Shape shape = node.type(right).shape;
   Shape of_vectors = node.type(matrix).shape;
   of_vectors.pop_back();

@@ -126,7 +126,7 @@ Table make_table() {
         loss_operators,      matrix_operators,      attention_operators,  reduction_operators,
         identity_operators,  index_operators,       mask_operators,       quantization_operators,
         recurrent_operators, scatter_operators,     statistics_operators, search_operators,
-        algebra_operators,   stacking_operators,    defined_operators})
+        algebra_operators,   stacking_operators,    defined_operators,    sampling_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

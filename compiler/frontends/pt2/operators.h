@@ -239,6 +239,7 @@ std::vector<Operator> statistics_operators();
 std::vector<Operator> stacking_operators();
 std::vector<Operator> defined_operators();
 std::vector<Operator> scatter_operators();
+std::vector<Operator> sampling_operators();
 std::vector<Operator> search_operators();
 std::vector<Operator> algebra_operators();
 

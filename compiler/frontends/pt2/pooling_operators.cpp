@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/compositions/indices.h"
+#include "compiler/compositions/pools.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -66,89 +66,34 @@ Result<Values> max_pool(NodeImport& node) {
   });
 }
 
-// Of each pooled dimension, and of each window along it, the places in the operand that it has.
-using Parts = std::vector<std::vector<Ints>>;
-constexpr int64_t kMostElements = int64_t{1} << 24;  // of all windows
-
-// The numbers of the places of the greatest elements of windows, counted over the pooled
-// dimensions. Windows of fewer places than others have one of them several times.
-Result<ValueId> places_of_greatest(NodeImport& node, const Parts& parts, const Shape& of_result) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  const Shape shape = node.type(x).shape;
-  const Shape in(shape.end() - static_cast<int64_t>(parts.size()), shape.end());
-  Shape out, sizes;
-  for (const std::vector<Ints>& windows : parts) {
-    size_t size = 0;
-    for (const Ints& window : windows) {
-      if (window.empty()) return node.unsupported("the index of a window without elements");
-      size = std::max(size, window.size());
-    }
-    out.push_back(static_cast<int64_t>(windows.size()));
-    sizes.push_back(static_cast<int64_t>(size));
-  }
-  const int64_t places = element_count(out), size = element_count(sizes);
-  if (places == 0 || size > kMostElements / places)
-    return node.unsupported(fmt::format("{} windows of {} elements", places, size));
-  std::vector<double> source, first;
-  for (int64_t place = 0; place < places; ++place) {
-    first.push_back(static_cast<double>(place * size));
-    for (int64_t k = 0; k < size; ++k) {
-      int64_t index = 0, step = 1, of_place = place, of_window = k;
-      for (size_t d = parts.size(); d-- > 0;) {
-        const Ints& window = parts[d][static_cast<size_t>(of_place % out[d])];
-        index +=
-            step * window[std::min(static_cast<size_t>(of_window % sizes[d]), window.size() - 1)];
-        step *= in[d];
-        of_place /= out[d];
-        of_window /= sizes[d];
-      }
-      source.push_back(static_cast<double>(index));
-    }
-  }
-  const int64_t elements = element_count(in), planes = node.type(x).elements() / elements;
-  DTR_ASSIGN(const ValueId table, node.GraphBuilder::constant(DType::kInt64, source));
-  DTR_ASSIGN(const ValueId starts, node.GraphBuilder::constant(DType::kInt64, first));
-  DTR_ASSIGN(ValueId windows, node.view(x, {planes, elements}));
-  DTR_ASSIGN(windows, node.emit("aten.index_select", {windows, table}, {{"dim", int64_t{1}}}));
-  DTR_ASSIGN(windows, node.view(windows, {planes, places, size}));
-  DTR_ASSIGN(ValueId best,
-             node.emit("aten.argmax", {windows}, {{"dim", int64_t{2}}, {"keepdim", false}}));
-  DTR_ASSIGN(best, node.emit("aten.add.Tensor", {best, starts}));
-  DTR_ASSIGN(best, node.emit("aten.index_select", {table, best}, {{"dim", int64_t{0}}}));
-  return node.view(best, of_result);
-}
-
 // The last dimensions of a shape.
 Ints last(const Shape& shape, size_t count) {
   return {shape.end() - static_cast<int64_t>(count), shape.end()};
 }
 
-// The windows of attributes with an entry for each of `in`; padding is no part of them.
-Result<Parts> windows_of(const NodeImport& node, const Attributes& attributes, const Ints& in,
-                         const Ints& out) {
+// The windows of attributes with an entry for each of `in`.
+Result<compositions::Windows> windows_of(const NodeImport& node, const Attributes& attributes,
+                                         const Ints& in, const Ints& out) {
   const Ints &kernel = attributes.get<Ints>("kernel_size"),
              &stride = attributes.get<Ints>("stride"), &padding = attributes.get<Ints>("padding"),
              &dilation = attributes.get<Ints>("dilation");
   const size_t skipped = kernel.size() - in.size();  // the height of one dimension
-  Parts parts(in.size());
+  compositions::Windows windows(in.size());
   for (size_t d = 0; d < in.size(); ++d) {
     const size_t at = d + skipped;
-    if (kernel[at] > kMostElements / std::max<int64_t>(out[d], 1))
-      return node.unsupported(fmt::format("{} windows of {} elements", out[d], kernel[at]));
-    for (int64_t i = 0; i < out[d]; ++i) {
-      Ints& window = parts[d].emplace_back();
-      for (int64_t k = 0; k < kernel[at]; ++k) {
-        const int64_t place = i * stride[at] - padding[at] + k * dilation[at];
-        if (place >= 0 && place < in[d]) window.push_back(place);
-      }
-    }
+    DTR_ASSIGN(windows[d], compositions::windows_of(node, {.extent = in[d],
+                                                           .count = out[d],
+                                                           .kernel = kernel[at],
+                                                           .stride = stride[at],
+                                                           .padding = padding[at],
+                                                           .dilation = dilation[at]}));
   }
-  return parts;
+  return windows;
 }
 
 // The windows that divide dimensions into so many parts, which may overlap by one.
-Parts parts_of(const Ints& in, const Ints& out) {
-  Parts parts(in.size());
+compositions::Windows parts_of(const Ints& in, const Ints& out) {
+  compositions::Windows parts(in.size());
   for (size_t d = 0; d < in.size(); ++d)
     for (int64_t i = 0; i < out[d]; ++i) {
       Ints& window = parts[d].emplace_back();
@@ -167,9 +112,9 @@ Result<Values> max_pool_with_indices(NodeImport& node) {
   DTR_ASSIGN(Attributes attributes, window_attributes(node, spatial));
   DTR_ASSIGN(Ints dilation, window(node, "dilation", spatial, 1, 1));
   attributes.set("dilation", std::move(dilation));
-  DTR_ASSIGN(const Parts parts,
+  DTR_ASSIGN(const compositions::Windows windows,
              windows_of(node, attributes, last(shape, spatial), last(result, spatial)));
-  DTR_ASSIGN(made.emplace_back(), places_of_greatest(node, parts, result));
+  DTR_ASSIGN(made.emplace_back(), compositions::places_of_greatest(node, x, windows, result));
   return made;
 }
 
@@ -183,21 +128,8 @@ Result<Values> max_unpool(NodeImport& node) {
     DTR_TRY(node.ints("stride"));
     DTR_TRY(node.ints("padding"));
   }
-  const Shape shape = node.type(x).shape;
-  if (size.size() != spatial || shape.size() < spatial || node.type(indices).shape != shape)
-    return node.unsupported(
-        fmt::format("indices of {} for {}", to_string(node.type(indices).shape), to_string(shape)));
-  const Shape planes(shape.begin(), shape.end() - spatial);
-  Shape from = planes, to = planes, result = planes;
-  from.push_back(element_count(Shape(shape.end() - spatial, shape.end())));
-  to.push_back(element_count(size));
-  result.insert(result.end(), size.begin(), size.end());
-  const auto dim = static_cast<int64_t>(planes.size());
-  DTR_ASSIGN(const ValueId values, node.view(x, from));
-  DTR_ASSIGN(const ValueId places, node.view(indices, from));
-  DTR_ASSIGN(const ValueId zeros, node.GraphBuilder::constant(node.type(x).dtype, to, 0, "zeros"));
-  DTR_ASSIGN(const ValueId all, compositions::scatter(node, zeros, dim, places, values, false));
-  return one(node.view(all, result));
+  if (size.size() != spatial) return node.unsupported(fmt::format("{} extents", size.size()));
+  return one(compositions::put_to_places(node, x, indices, size));
 }
 
 template <size_t spatial>
@@ -306,8 +238,9 @@ Result<Values> max_pool_in_space(NodeImport& node) {
   if (!node.is_read(1)) return made;
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const Shape shape = node.type(x).shape, result = node.type(made[0]).shape;
-  DTR_ASSIGN(const Parts parts, windows_of(node, attributes, last(shape, 3), last(result, 3)));
-  DTR_ASSIGN(made.emplace_back(), places_of_greatest(node, parts, result));
+  DTR_ASSIGN(const compositions::Windows windows,
+             windows_of(node, attributes, last(shape, 3), last(result, 3)));
+  DTR_ASSIGN(made.emplace_back(), compositions::places_of_greatest(node, x, windows, result));
   return made;
 }
 
@@ -370,9 +303,9 @@ Result<Values> adaptive_max_pool(NodeImport& node) {
   if (!node.is_read(1)) return made;
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const Shape shape = node.type(x).shape, result = node.type(made[0]).shape;
-  DTR_ASSIGN(
-      made.emplace_back(),
-      places_of_greatest(node, parts_of(last(shape, spatial), last(result, spatial)), result));
+  DTR_ASSIGN(made.emplace_back(),
+             compositions::places_of_greatest(
+                 node, x, parts_of(last(shape, spatial), last(result, spatial)), result));
   return made;
 }
 

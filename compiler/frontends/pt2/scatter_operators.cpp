@@ -254,51 +254,6 @@ Result<Values> pdist(NodeImport& node) {
   return one(compositions::vector_norm(node, apart, p, {1}, false));
 }
 
-// ---- images
-
-Result<Values> grid_sampler(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("input"));
-  DTR_ASSIGN(const ValueId grid, node.tensor("grid"));
-  DTR_ASSIGN(const int64_t mode, node.integer("interpolation_mode"));
-  DTR_ASSIGN(const int64_t padding, node.integer("padding_mode"));
-  DTR_ASSIGN(const bool align_corners, node.boolean("align_corners"));
-  if (node.type(x).rank() != 4)
-    return node.unsupported(fmt::format("a grid over {}", to_string(node.type(x).shape)),
-                            "sample images (N, C, H, W); volumes are not supported");
-  return one(node.emit(
-      "aten.grid_sampler_2d", {x, grid},
-      {{"interpolation_mode", mode}, {"padding_mode", padding}, {"align_corners", align_corners}}));
-}
-
-// The places in an image, from -1 to 1, at which each output pixel reads: an affine function of its
-// own place.
-Result<Values> affine_grid(NodeImport& node) {
-  DTR_ASSIGN(const ValueId theta, node.tensor("theta"));
-  DTR_ASSIGN(const Ints size, node.ints("size"));
-  DTR_ASSIGN(const bool align_corners, node.boolean("align_corners"));
-  const Shape shape = node.type(theta).shape;
-  if (size.size() != 4 || shape.size() != 3 || shape[1] != 2 || shape[2] != 3 ||
-      shape[0] != size[0] || size[2] < 1 || size[3] < 1 || size[2] > (int64_t{1} << 22) / size[3])
-    return node.unsupported(fmt::format("matrices of {} for {}", to_string(shape), to_string(size)),
-                            "transform images (N, C, H, W) by matrices (N, 2, 3)");
-  const auto place = [&](int64_t i, int64_t extent) {
-    if (align_corners)
-      return extent == 1 ? 0.0
-                         : -1 + 2.0 * static_cast<double>(i) / static_cast<double>(extent - 1);
-    return (2.0 * static_cast<double>(i) + 1) / static_cast<double>(extent) - 1;
-  };
-  std::vector<double> places;
-  for (int64_t y = 0; y < size[2]; ++y)
-    for (int64_t x = 0; x < size[3]; ++x)
-      places.insert(places.end(), {place(x, size[3]), place(y, size[2]), 1});
-  const int64_t pixels = size[2] * size[3];
-  DTR_ASSIGN(const ValueId weight,
-             node.GraphBuilder::constant(node.type(theta).dtype, places, Shape{pixels, 3}));
-  DTR_ASSIGN(ValueId grid, node.emit("aten.linear", {theta, weight}));
-  DTR_ASSIGN(grid, node.permute(grid, {0, 2, 1}));
-  return one(node.view(grid, {size[0], size[2], size[3], 2}));
-}
-
 }  // namespace
 
 std::vector<Operator> scatter_operators() {
@@ -311,9 +266,6 @@ std::vector<Operator> scatter_operators() {
       tensor_row("aten.diagonal.default", "aten.index_select", diagonal),
       tensor_row("aten.diagonal_scatter.default", "aten.where.self", diagonal_scatter),
       tensor_row("aten.diagonal_copy.default", "aten.index_select", diagonal),
-      tensor_row("aten.affine_grid_generator.default", "aten.linear", affine_grid),
-      tensor_row("aten.grid_sampler.default", "aten.grid_sampler_2d", grid_sampler),
-      tensor_row("aten.grid_sampler_2d.default", "aten.grid_sampler_2d", grid_sampler),
       tensor_row("aten.index_put.default", "aten.index_put", index_put),
       tensor_row("aten.masked_scatter.default", "aten.index_select", masked_scatter),
       tensor_row("aten.pdist.default", "aten.sqrt", pdist),

@@ -1,0 +1,96 @@
+#include "compiler/compositions/pools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/compositions/indices.h"
+
+namespace dtr::compositions {
+namespace {
+
+constexpr int64_t kMostInWindows = int64_t{1} << 24;  // of all windows
+
+}  // namespace
+
+Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const WindowRow& row) {
+  if (row.kernel > kMostInWindows / std::max<int64_t>(row.count, 1))
+    return builder.unsupported(fmt::format("{} windows of {} elements", row.count, row.kernel));
+  std::vector<Ints> windows;
+  for (int64_t i = 0; i < row.count; ++i) {
+    Ints& window = windows.emplace_back();
+    for (int64_t k = 0; k < row.kernel; ++k) {
+      const int64_t place = i * row.stride - row.padding + k * row.dilation;
+      if (place >= 0 && place < row.extent) window.push_back(place);
+    }
+  }
+  return windows;
+}
+
+// Windows of fewer places than others have one of them several times.
+Result<ValueId> places_of_greatest(GraphBuilder& builder, ValueId x, const Windows& windows,
+                                   const Shape& of_result) {
+  const Shape shape = builder.type(x).shape;
+  const Shape in(shape.end() - static_cast<int64_t>(windows.size()), shape.end());
+  Shape out, sizes;
+  for (const std::vector<Ints>& row : windows) {
+    size_t size = 0;
+    for (const Ints& window : row) {
+      if (window.empty()) return builder.unsupported("the index of a window without elements");
+      size = std::max(size, window.size());
+    }
+    out.push_back(static_cast<int64_t>(row.size()));
+    sizes.push_back(static_cast<int64_t>(size));
+  }
+  const int64_t places = element_count(out), size = element_count(sizes);
+  if (places == 0 || size > kMostInWindows / places)
+    return builder.unsupported(fmt::format("{} windows of {} elements", places, size));
+  std::vector<double> source, first;
+  for (int64_t place = 0; place < places; ++place) {
+    first.push_back(static_cast<double>(place * size));
+    for (int64_t k = 0; k < size; ++k) {
+      int64_t index = 0, step = 1, of_place = place, of_window = k;
+      for (size_t d = windows.size(); d-- > 0;) {
+        const Ints& window = windows[d][static_cast<size_t>(of_place % out[d])];
+        index +=
+            step * window[std::min(static_cast<size_t>(of_window % sizes[d]), window.size() - 1)];
+        step *= in[d];
+        of_place /= out[d];
+        of_window /= sizes[d];
+      }
+      source.push_back(static_cast<double>(index));
+    }
+  }
+  const int64_t elements = element_count(in), planes = builder.type(x).elements() / elements;
+  DTR_ASSIGN(const ValueId table, builder.constant(DType::kInt64, source));
+  DTR_ASSIGN(const ValueId starts, builder.constant(DType::kInt64, first));
+  DTR_ASSIGN(ValueId all, builder.view(x, {planes, elements}));
+  DTR_ASSIGN(all, builder.emit("aten.index_select", {all, table}, {{"dim", int64_t{1}}}));
+  DTR_ASSIGN(all, builder.view(all, {planes, places, size}));
+  DTR_ASSIGN(ValueId best,
+             builder.emit("aten.argmax", {all}, {{"dim", int64_t{2}}, {"keepdim", false}}));
+  DTR_ASSIGN(best, builder.emit("aten.add.Tensor", {best, starts}));
+  DTR_ASSIGN(best, builder.emit("aten.index_select", {table, best}, {{"dim", int64_t{0}}}));
+  return builder.view(best, of_result);
+}
+
+Result<ValueId> put_to_places(GraphBuilder& builder, ValueId x, ValueId places, const Ints& size) {
+  const Shape shape = builder.type(x).shape;
+  const auto spatial = static_cast<int64_t>(size.size());
+  if (shape.size() < size.size() || builder.type(places).shape != shape)
+    return builder.unsupported(fmt::format(
+        "indices of {} for {}", to_string(builder.type(places).shape), to_string(shape)));
+  const Shape planes(shape.begin(), shape.end() - spatial);
+  Shape from = planes, to = planes, result = planes;
+  from.push_back(element_count(Shape(shape.end() - spatial, shape.end())));
+  to.push_back(element_count(size));
+  result.insert(result.end(), size.begin(), size.end());
+  const auto dim = static_cast<int64_t>(planes.size());
+  DTR_ASSIGN(const ValueId values, builder.view(x, from));
+  DTR_ASSIGN(const ValueId indices, builder.view(places, from));
+  DTR_ASSIGN(const ValueId zeros, builder.constant(builder.type(x).dtype, to, 0, "zeros"));
+  DTR_ASSIGN(const ValueId all, scatter(builder, zeros, dim, indices, values, false));
+  return builder.view(all, result);
+}
+
+}  // namespace dtr::compositions
