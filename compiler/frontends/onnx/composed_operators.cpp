@@ -1,11 +1,11 @@
-// Matrix products, attention, windows of signals, and the linear models of ai.onnx.ml.
+// Matrix products, determinants, attention, and the linear models of ai.onnx.ml.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "compiler/compositions/attention.h"
+#include "compiler/compositions/matrices.h"
 #include "compiler/compositions/norms.h"
 #include "compiler/frontends/onnx/operators.h"
 
@@ -362,89 +362,9 @@ Result<Values> rotary_embedding(NodeImport& node) {
   return only(node.permute(x, {0, 2, 1, 3}));
 }
 
-// ---- windows of signals, of a known size
-
-enum class Taper : uint8_t { kHann, kHamming, kBlackman };
-
-template <Taper kTaper>
-Result<Values> taper(NodeImport& node) {
-  DTR_ASSIGN(const int64_t size, node.integer(0));
-  DTR_ASSIGN(const bool periodic, node.flag("periodic", true));
-  DTR_ASSIGN(const int64_t stated, node.integer("output_datatype", int64_t{1}));
-  const auto dtype = dtype_of(static_cast<int32_t>(stated));
-  if (size < 1 || size > 1 << 22 || !dtype) return node.invalid(fmt::format("a size of {}", size));
-  std::vector<double> values;
-  const double period = static_cast<double>(periodic ? size : std::max<int64_t>(size - 1, 1));
-  for (int64_t i = 0; i < size; ++i) {
-    const double angle = 2 * std::numbers::pi * static_cast<double>(i) / period;
-    values.push_back(kTaper == Taper::kHann ? 0.5 - 0.5 * std::cos(angle)
-                     : kTaper == Taper::kHamming
-                         ? 25.0 / 46 - 21.0 / 46 * std::cos(angle)
-                         : 0.42 - 0.5 * std::cos(angle) + 0.08 * std::cos(2 * angle));
-  }
-  return only(node.constant(*dtype, values));
-}
-
-// The spectrum along a dimension as products with cosines and sines. The last dimension holds the
-// real number, or real and imaginary part.
-Result<Values> fourier(NodeImport& node) {
-  DTR_ASSIGN(ValueId x, node.value(0));
-  DTR_ASSIGN(const bool inverse, node.flag("inverse"));
-  DTR_ASSIGN(const bool onesided, node.flag("onesided"));
-  const auto rank = static_cast<int64_t>(node.type(x).rank());
-  int64_t stated = node.version() < 20 ? 1 : -2;
-  if (node.has(2)) {
-    DTR_ASSIGN(stated, node.integer(2));
-  } else {
-    DTR_ASSIGN(stated, node.integer("axis", stated));
-  }
-  DTR_ASSIGN(const int64_t dim, node.axis(stated, node.type(x).rank()));
-  const int64_t parts = node.shape(x).back(), extent = node.shape(x)[static_cast<size_t>(dim)];
-  if (rank < 2 || dim == rank - 1 || (parts != 1 && parts != 2) || (inverse && onesided))
-    return node.unsupported(fmt::format("a spectrum of {}", to_string(node.shape(x))));
-  int64_t length = extent;
-  if (node.has(1)) {
-    DTR_ASSIGN(length, node.integer(1));
-  }
-  const int64_t bins = onesided ? length / 2 + 1 : length;
-  if (length < 1 || length > 4096 || extent > 4096)
-    return node.unsupported(fmt::format("{} bins", length));
-  std::vector<double> waves[2];
-  for (int64_t k = 0; k < bins; ++k)
-    for (int64_t n = 0; n < extent; ++n) {
-      const double angle =
-          2 * std::numbers::pi * static_cast<double>(k * n % length) / static_cast<double>(length);
-      const double size = n >= length ? 0 : inverse ? 1 / static_cast<double>(length) : 1;
-      waves[0].push_back(size * std::cos(angle));
-      waves[1].push_back(size * (inverse ? std::sin(angle) : -std::sin(angle)));
-    }
-  ValueId weights[2];
-  for (size_t i = 0; i < 2; ++i) {
-    DTR_ASSIGN(weights[i], node.constant(DType::kFloat32, waves[i], Shape{bins, extent}));
-  }
-  // [..., parts, n]: products along the last dimension.
-  Ints order;
-  for (int64_t i = 0; i < rank; ++i)
-    if (i != dim) order.push_back(i);
-  order.push_back(dim);
-  Ints back(order.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  DTR_ASSIGN(x, node.permute(x, order));
-  DTR_ASSIGN(const ValueId real, node.slice(x, rank - 2, 0, 1));
-  ValueId made[2];
-  for (size_t i = 0; i < 2; ++i) {
-    DTR_ASSIGN(made[i], node.emit("aten.linear", {real, weights[i]}));
-  }
-  if (parts == 2) {
-    DTR_ASSIGN(const ValueId imaginary, node.slice(x, rank - 2, 1, 2));
-    DTR_ASSIGN(const ValueId crossed, node.emit("aten.linear", {imaginary, weights[1]}));
-    DTR_ASSIGN(const ValueId direct, node.emit("aten.linear", {imaginary, weights[0]}));
-    DTR_ASSIGN(made[0], node.sub(made[0], crossed));
-    DTR_ASSIGN(made[1], node.add(made[1], direct));
-  }
-  DTR_ASSIGN(x, node.concatenate({made[0], made[1]}, rank - 2));
-  return only(node.permute(x, back));
+Result<Values> determinant(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.value(0));
+  return only(compositions::determinant(node, x));
 }
 
 // ---- linear models of ai.onnx.ml
@@ -553,13 +473,10 @@ Result<Values> normalizer(NodeImport& node) {
 std::vector<Operator> composed_operators() {
   return {
       row("Attention", 3, 7, attention),
-      row("BlackmanWindow", 1, 1, taper<Taper::kBlackman>),
-      row("DFT", 1, 3, fourier),
+      row("Det", 1, 1, determinant),
       row("Einsum", 1, kAnyNumber, einsum),
       row("FusedMatMul", 2, 2, fused_matmul, kMicrosoft),
       row("Gemm", 2, 3, gemm),
-      row("HammingWindow", 1, 1, taper<Taper::kHamming>),
-      row("HannWindow", 1, 1, taper<Taper::kHann>),
       row("LinearClassifier", 1, 1, linear_classifier, kClassic),
       row("LinearRegressor", 1, 1, linear_regressor, kClassic),
       row("MatMul", 2, 2, matmul),

@@ -19,7 +19,7 @@ const Table& table() {
              composed_operators(), control_operators(), elementwise_operators(), index_operators(),
              normalization_operators(), quantized_operators(), recurrent_operators(),
              reduction_operators(), resize_operators(), sampling_operators(), shape_operators(),
-             window_operators()})
+             signal_operators(), window_operators()})
       for (Operator& each : family)
         made.emplace(std::pair(each.domain, each.name), std::move(each));
     return made;
@@ -43,7 +43,6 @@ constexpr std::string_view kDataDependentShape[] = {
 constexpr std::string_view kText[] = {
     "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer",
 };
-constexpr std::string_view kComplex[] = {"STFT"};
 constexpr std::string_view kOptional[] = {
     "Optional",
     "OptionalGetElement",
@@ -57,22 +56,14 @@ constexpr std::string_view kTraining[] = {
     "Momentum",
 };
 constexpr std::string_view kFiles[] = {"ImageDecoder"};
-constexpr std::string_view kPlaces[] = {"MaxRoiPool", "MaxUnpool", "RoiAlign"};
-constexpr std::string_view kNobody[] = {
-    "DeformConv",
-    "Det",
-    "MelWeightMatrix",
-    "TensorScatter",
-};
+constexpr std::string_view kPlaces[] = {"MaxRoiPool"};
+constexpr std::string_view kNobody[] = {"TensorScatter"};
 constexpr Refused kRefused[] = {
     {{"random numbers", "Draw them in the application and make them an input."}, kRandom},
     {{"a shape that depends on the data",
       "End the model before it, and select elements or boxes in the application."},
      kDataDependentShape},
     {{"text", "Look words up in the application and make their numbers an input."}, kText},
-    {{"complex numbers",
-      "Compute the spectrum in the application, or by products with constant matrices."},
-     kComplex},
     {{"values that are no tensors", "Export the model with tensors alone."}, kOptional},
     {{"training", "Export the model in evaluation mode, without its loss."}, kTraining},
     {{"a decoder of files", "Decode images in the application and make their pixels an input."},

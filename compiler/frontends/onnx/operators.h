@@ -241,6 +241,7 @@ std::vector<Operator> reduction_operators();
 std::vector<Operator> resize_operators();
 std::vector<Operator> sampling_operators();
 std::vector<Operator> shape_operators();
+std::vector<Operator> signal_operators();
 std::vector<Operator> window_operators();
 
 // A row with a function.

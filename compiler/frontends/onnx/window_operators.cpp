@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "compiler/compositions/norms.h"
+#include "compiler/compositions/pools.h"
 #include "compiler/compositions/windows.h"
 #include "compiler/frontends/onnx/operators.h"
 
@@ -145,6 +146,27 @@ Result<Values> fused_convolution(NodeImport& node) {
   return node.unsupported(fmt::format("the activation {}", activation));
 }
 
+// `operands`: x, weight, bias, which may be invalid. Where the padding at the begin and at the end
+// differ, the rest is cut off.
+Result<ValueId> transposed_3d(NodeImport& node, const Values& operands, const Window& window,
+                              const Ints& beyond, int64_t groups) {
+  Ints common(3);
+  for (size_t i = 0; i < 3; ++i) common[i] = std::min(window.begin[i], window.end[i]);
+  const compositions::Convolution3d of{.weight = operands[1],
+                                       .bias = operands[2],
+                                       .stride = window.stride,
+                                       .padding = common,
+                                       .dilation = window.dilation,
+                                       .groups = groups};
+  DTR_ASSIGN(ValueId y, compositions::transposed_convolution3d(node, operands[0], of, beyond));
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t extent = node.shape(y)[2 + i];
+    DTR_ASSIGN(y, node.slice(y, static_cast<int64_t>(2 + i), window.begin[i] - common[i],
+                             extent - (window.end[i] - common[i])));
+  }
+  return y;
+}
+
 Result<Values> transposed_convolution(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.value(0));
   DTR_ASSIGN(const ValueId weight, node.value(1));
@@ -154,7 +176,7 @@ Result<Values> transposed_convolution(NodeImport& node) {
   DTR_ASSIGN(Window window, window_of(node, kernel));
   DTR_ASSIGN(const int64_t groups, node.integer("group", int64_t{1}));
   const size_t spatial = kernel.size();
-  if (spatial > 2 || of.size() != of_weight.size())
+  if (of.size() != of_weight.size())
     return node.unsupported(
         fmt::format("a transposed convolution of {} by {}", to_string(of), to_string(of_weight)));
   DTR_ASSIGN(Ints beyond, node.ints("output_padding", Ints(spatial, 0)));
@@ -172,6 +194,7 @@ Result<Values> transposed_convolution(NodeImport& node) {
     window.end[i] = pads - window.begin[i];
     beyond[i] += std::max<int64_t>(-total, 0);
   }
+  if (spatial == 3) return only(transposed_3d(node, {x, weight, bias}, window, beyond, groups));
   Attributes attributes{{"transposed", true},          {"stride", window.stride},
                         {"dilation", window.dilation}, {"padding", window.begin},
                         {"output_padding", beyond},    {"groups", groups}};
@@ -190,27 +213,60 @@ struct PoolRule {
   bool ceil_mode = false, counts_padding = false;
 };
 
+// The windows with gaps along a dimension: how many, how far the last one reaches beyond the
+// padding, and by what the sum of each is divided.
+struct GapRow {
+  int64_t count = 0, beyond = 0;
+  std::vector<double> divisors;
+};
+GapRow gap_row(const Window& window, size_t i, int64_t extent, const PoolRule& rule) {
+  const int64_t span = (window.kernel[i] - 1) * window.dilation[i] + 1, stride = window.stride[i];
+  const int64_t padded = extent + window.begin[i] + window.end[i];
+  GapRow row;
+  if (padded < span) return row;
+  row.count = (padded - span + (rule.ceil_mode ? stride - 1 : 0)) / stride + 1;
+  // The last one begins in x or before it.
+  if (rule.ceil_mode && (row.count - 1) * stride >= extent + window.begin[i]) --row.count;
+  row.beyond = std::max<int64_t>((row.count - 1) * stride + span - padded, 0);
+  for (int64_t at = 0; at < row.count; ++at) {
+    int64_t elements = 0;
+    for (int64_t k = 0; k < window.kernel[i]; ++k) {
+      const int64_t place = at * stride - window.begin[i] + k * window.dilation[i];
+      elements += rule.counts_padding            ? place < extent + window.end[i] ? 1 : 0
+                  : place >= 0 && place < extent ? 1
+                                                 : 0;
+    }
+    row.divisors.push_back(static_cast<double>(std::max<int64_t>(elements, 1)));
+  }
+  return row;
+}
+
 // Sums of windows as a convolution of each channel by ones, divided by the number of elements.
 Result<ValueId> summed_with_gaps(NodeImport& node, ValueId x, const Window& window,
                                  const PoolRule& rule) {
-  const int64_t channels = node.shape(x)[1];
-  const auto sums = [&](ValueId of) -> Result<ValueId> {
-    DTR_ASSIGN(const ValueId ones,
-               node.constant(DType::kFloat32, {channels, 1, window.kernel[0], window.kernel[1]}, 1,
-                             "ones"));
-    Attributes attributes{{"transposed", false},          {"stride", window.stride},
-                          {"dilation", window.dilation},  {"padding", window.begin},
-                          {"output_padding", Ints{0, 0}}, {"groups", channels}};
-    if (window.begin != window.end) attributes.set("padding_end", window.end);
-    return node.emit("aten.convolution", {of, ones}, attributes);
-  };
-  DTR_ASSIGN(const ValueId sum, sums(x));
+  const Shape of = node.shape(x);
+  const GapRow down = gap_row(window, 0, of[2], rule), across = gap_row(window, 1, of[3], rule);
+  if (down.count < 1 || across.count < 1)
+    return node.invalid(
+        fmt::format("a window of [{}] over {}", fmt::join(window.kernel, ", "), to_string(of)));
+  DTR_ASSIGN(
+      const ValueId ones,
+      node.constant(DType::kFloat32, {of[1], 1, window.kernel[0], window.kernel[1]}, 1, "ones"));
+  Attributes attributes{{"transposed", false},          {"stride", window.stride},
+                        {"dilation", window.dilation},  {"padding", window.begin},
+                        {"output_padding", Ints{0, 0}}, {"groups", of[1]}};
+  const Ints end{window.end[0] + down.beyond, window.end[1] + across.beyond};
+  if (window.begin != end) attributes.set("padding_end", end);
+  DTR_ASSIGN(const ValueId sum, node.emit("aten.convolution", {x, ones}, attributes));
   if (rule.kind == Pool::kSum) return sum;
-  if (rule.counts_padding)
-    return node.times(sum, 1 / static_cast<double>(window.kernel[0] * window.kernel[1]));
-  DTR_ASSIGN(const ValueId all, node.constant(DType::kFloat32, node.shape(x), 1, "all"));
-  DTR_ASSIGN(const ValueId count, sums(all));
-  return node.div(sum, count);
+  std::vector<double> factors;
+  for (const double rows : down.divisors)
+    for (const double columns : across.divisors) factors.push_back(1 / (rows * columns));
+  if (std::ranges::adjacent_find(factors, std::not_equal_to<>()) == factors.end())
+    return node.times(sum, factors[0]);
+  DTR_ASSIGN(const ValueId factor,
+             node.constant(DType::kFloat32, factors, Shape{1, 1, down.count, across.count}));
+  return node.mul(sum, factor);
 }
 
 // Our pools take padding of up to half of the kernel.
@@ -223,10 +279,8 @@ bool is_wide(const Window& window) {
 // Over the last two dimensions of (N, C, H, W). Padding beyond half of the kernel is put around x.
 Result<ValueId> pooled_2d(NodeImport& node, ValueId x, Window window, const PoolRule& rule) {
   const bool wide = is_wide(window);
-  if (rule.kind != Pool::kMax && window.dilation != Ints{1, 1}) {
-    if (rule.ceil_mode) return node.unsupported("windows with gaps that reach beyond the padding");
+  if (rule.kind != Pool::kMax && window.dilation != Ints{1, 1})
     return summed_with_gaps(node, x, window, rule);
-  }
   if (wide && (rule.kind == Pool::kMax || rule.counts_padding || rule.kind == Pool::kSum)) {
     DTR_ASSIGN(x,
                node.padded(x, {window.begin[1], window.end[1], window.begin[0], window.end[0]},
@@ -294,15 +348,21 @@ Result<ValueId> pooled(NodeImport& node, ValueId x, const Window& window, const 
   return node.view(x, {of[0], of[1], node.shape(x)[2], h, w});
 }
 
-Result<ValueId> pool_of(NodeImport& node, ValueId x, Pool kind) {
+// The window of a pool of operands of this shape.
+Result<Window> pool_window(const NodeImport& node, const Shape& of) {
   DTR_ASSIGN(const Ints kernel, node.ints("kernel_shape"));
   for (const int64_t extent : kernel)
     if (extent < 1) return node.invalid(fmt::format("a kernel of {}", extent));
   DTR_ASSIGN(Window window, window_of(node, kernel));
+  if (of.size() == kernel.size() + 2) pad_to_same(window, of);
+  return window;
+}
+
+Result<ValueId> pool_of(NodeImport& node, ValueId x, Pool kind) {
+  DTR_ASSIGN(const Window window, pool_window(node, node.shape(x)));
   PoolRule rule{.kind = kind};
   DTR_ASSIGN(rule.ceil_mode, node.flag("ceil_mode"));
   DTR_ASSIGN(rule.counts_padding, node.flag("count_include_pad"));
-  if (node.shape(x).size() == kernel.size() + 2) pad_to_same(window, node.shape(x));
   return pooled(node, x, window, rule);
 }
 
@@ -322,15 +382,100 @@ Result<ValueId> globally_reduced(NodeImport& node, ValueId x, std::string_view o
 
 namespace {
 
+// What the number of a plane's first element is: (N, C, 1, …).
+Result<ValueId> plane_starts(NodeImport& node, const Shape& shape, int64_t elements) {
+  std::vector<double> starts;
+  for (int64_t i = 0; i < shape[0] * shape[1]; ++i)
+    starts.push_back(static_cast<double>(i * elements));
+  Shape of(shape.size(), 1);
+  of[0] = shape[0];
+  of[1] = shape[1];
+  return node.constant(DType::kInt64, starts, of);
+}
+
+// The places of the greatest elements, numbered over the whole operand: of a plane in the order in
+// which it is stored, or, where `by_columns`, with its first dimension as the innermost.
+Result<ValueId> greatest(NodeImport& node, ValueId x, const Shape& result, bool by_columns) {
+  const Shape of = node.shape(x);
+  DTR_ASSIGN(const Window window, pool_window(node, of));
+  compositions::Windows windows;
+  for (size_t i = 0; i < window.kernel.size(); ++i) {
+    DTR_ASSIGN(windows.emplace_back(),
+               compositions::windows_of(node, {.extent = of[2 + i],
+                                               .count = result[2 + i],
+                                               .kernel = window.kernel[i],
+                                               .stride = window.stride[i],
+                                               .padding = window.begin[i],
+                                               .dilation = window.dilation[i]}));
+  }
+  DTR_ASSIGN(ValueId places, compositions::places_of_greatest(node, x, windows, result));
+  const int64_t elements = element_count(Shape(of.begin() + 2, of.end()));
+  if (by_columns) {
+    std::vector<double> numbers;
+    for (int64_t flat = 0; flat < elements; ++flat) {
+      int64_t rest = flat, number = 0, step = elements;
+      for (size_t i = of.size(); i-- > 2; rest /= of[i]) {
+        step /= of[i];
+        number += rest % of[i] * step;
+      }
+      numbers.push_back(static_cast<double>(number));
+    }
+    DTR_ASSIGN(const ValueId table, node.constant(DType::kInt64, numbers));
+    DTR_ASSIGN(places, node.view(places, {element_count(result)}));
+    DTR_ASSIGN(places, node.emit("aten.index_select", {table, places}, {{"dim", int64_t{0}}}));
+    DTR_ASSIGN(places, node.view(places, result));
+  }
+  DTR_ASSIGN(const ValueId starts, plane_starts(node, of, elements));
+  return node.add(places, starts);
+}
+
 // Codes compare as their numbers do.
 Result<Values> max_pool(NodeImport& node) {
-  (void)node.integer("storage_order", int64_t{0});
+  DTR_ASSIGN(const int64_t order, node.integer("storage_order", int64_t{0}));
   DTR_ASSIGN(const ValueId given, node.held(0));
   const Type of = node.type(given);
-  if (of.quantized() || is_float(of.dtype)) return only(pool_of(node, given, Pool::kMax));
-  DTR_ASSIGN(ValueId x, node.cast(given, DType::kFloat32));
-  DTR_ASSIGN(x, pool_of(node, x, Pool::kMax));
-  return only(node.cast(x, of.dtype));
+  const bool real = of.quantized() || is_float(of.dtype);
+  ValueId x = given;
+  if (!real) {
+    DTR_ASSIGN(x, node.cast(given, DType::kFloat32));
+  }
+  Values made(1);
+  DTR_ASSIGN(made[0], pool_of(node, x, Pool::kMax));
+  const Shape result = node.shape(made[0]);
+  if (!real) {
+    DTR_ASSIGN(made[0], node.cast(made[0], of.dtype));
+  }
+  if (!node.wants(1)) return made;
+  DTR_ASSIGN(const ValueId numbers, of.quantized() ? node.value(0) : Result<ValueId>(x));
+  DTR_ASSIGN(made.emplace_back(), greatest(node, numbers, result, order != 0));
+  return made;
+}
+
+// Zeros with each element at the place that its index names: of the whole result, whose planes are
+// those of the operand.
+Result<Values> max_unpool(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.value(0));
+  DTR_ASSIGN(ValueId places, node.value(1));
+  const Shape of = node.shape(x);
+  DTR_ASSIGN(const Window window, pool_window(node, of));
+  const size_t spatial = window.kernel.size();
+  if (of.size() != spatial + 2) return node.invalid(fmt::format("x is {}", to_string(of)));
+  Ints size;
+  for (size_t i = 0; i < spatial; ++i)
+    size.push_back((of[2 + i] - 1) * window.stride[i] + window.kernel[i] - window.begin[i] -
+                   window.end[i]);
+  if (node.has(2)) {
+    DTR_ASSIGN(const Ints stated, node.integers(2));
+    if (stated.size() != of.size() || stated[0] != of[0] || stated[1] != of[1])
+      return node.invalid(fmt::format("x is {}, the result {}", to_string(of), to_string(stated)));
+    size.assign(stated.begin() + 2, stated.end());
+  }
+  Shape whole{of[0], of[1]};
+  whole.insert(whole.end(), size.begin(), size.end());
+  DTR_TRY(node.check_shape(whole));
+  DTR_ASSIGN(const ValueId starts, plane_starts(node, of, element_count(size)));
+  DTR_ASSIGN(places, node.sub(places, starts));
+  return only(compositions::put_to_places(node, x, places, size));
 }
 
 Result<Values> average_pool(NodeImport& node) {
@@ -418,6 +563,7 @@ std::vector<Operator> window_operators() {
       row("GlobalMaxPool", 1, 1, global_max_pool),
       row("LpPool", 1, 1, lp_pool),
       moving_row("MaxPool", 1, 1, max_pool),
+      row("MaxUnpool", 2, 3, max_unpool),
   };
 }
 

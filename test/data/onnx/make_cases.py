@@ -591,6 +591,10 @@ def shape_chain(m, name):
     m.op("Reshape", [x, to])
 
 
+# What is drawn depends on a case's row: later ones stand behind.
+import placed_cases  # noqa: E402, F401
+
+
 def drawn(name, function, seed):
     m = Drawn(np.random.default_rng(seed))
     function(m, name)

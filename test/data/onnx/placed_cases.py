@@ -1,0 +1,185 @@
+"""Drawn cases of operators that read images at computed places, keep the places of what they take, or
+compute spectra (make_cases.py)."""
+import numpy as np
+from drawn_model import F, L, case
+
+
+@case("GridSample")
+def grid_sample(m, name):
+    spatial = int(m.one_of(2, 2, 3))
+    m.version = max(m.version, 20)
+    batch = int(m.rng.integers(1, 3))
+    x = m.x((batch, int(m.rng.integers(1, 4)), *m.shape(spatial, 2, 5)))
+    grid = m.x((batch, *m.shape(spatial, 1, 4), spatial), F, -1.4, 1.4)
+    m.op(
+        name,
+        [x, grid],
+        mode=m.one_of("linear", "nearest", *(["cubic"] if spatial == 2 else [])),
+        padding_mode=m.one_of("zeros", "border", "reflection"),
+        align_corners=int(m.flag()),
+    )
+
+
+@case("AffineGrid")
+def affine_grid(m, name):
+    m.version = max(m.version, 20)
+    spatial = int(m.one_of(2, 3))
+    batch = int(m.rng.integers(1, 3))
+    theta = m.x((batch, spatial, spatial + 1))
+    # Of one pixel ONNX Runtime takes the edge, PyTorch the middle.
+    size = m.const([batch, 2, *m.shape(spatial, 2, 5)])
+    m.op(name, [theta, size], align_corners=int(m.flag()))
+
+
+@case("RoiAlign")
+def roi_align(m, name):
+    m.version = max(m.version, 16)
+    images, boxes = int(m.rng.integers(1, 3)), int(m.rng.integers(1, 4))
+    x = m.x((images, int(m.rng.integers(1, 4)), *m.shape(2, 4, 9)))
+    corners = m.x((boxes, 4), F, -2, 12)
+    numbers = m.x((boxes,), L, 0, images - 1)
+    m.op(
+        name,
+        [x, corners, numbers],
+        coordinate_transformation_mode=m.one_of("half_pixel", "output_half_pixel"),
+        output_height=int(m.rng.integers(1, 4)),
+        output_width=int(m.rng.integers(1, 4)),
+        sampling_ratio=int(m.rng.integers(1, 4)),
+        spatial_scale=float(m.one_of(1.0, 0.5)),
+    )
+
+
+@case("DeformConv", "DeformConv")
+def deform_conv(m, name):
+    m.version = max(m.version, 22)
+    groups, moved = int(m.one_of(1, 2)), int(m.one_of(1, 2))
+    channels, out = groups * moved * int(m.rng.integers(1, 3)), groups * int(m.rng.integers(1, 3))
+    kernel, stride, pads = m.shape(2, 1, 3), m.shape(2, 1, 2), m.shape(4, 0, 2)
+    batch, extent = int(m.rng.integers(1, 3)), m.shape(2, 5, 8)
+    to = [(extent[i] + pads[i] + pads[2 + i] - kernel[i]) // stride[i] + 1 for i in range(2)]
+    taps = kernel[0] * kernel[1] * moved
+    inputs = [
+        m.x((batch, channels, *extent)),
+        m.const(m.numbers((out, channels // groups, *kernel)), F),
+        m.x((batch, 2 * taps, *to), F, -2, 2),
+    ]
+    with_mask = m.flag()
+    inputs.append(m.const(m.numbers((out,)), F) if m.flag() else "")
+    if with_mask:
+        inputs.append(m.x((batch, taps, *to), F, 0, 1))
+    m.op(name, inputs, group=groups, offset_group=moved, strides=stride, pads=pads)
+
+
+@case("MaxPool", "MaxPool")
+def places_of_pool(m, name):
+    spatial = int(m.one_of(1, 2, 2, 3))
+    kernel = m.shape(spatial, 2, 3)
+    attributes = {"strides": m.shape(spatial, 1, 3)}
+    if m.flag():
+        attributes["pads"] = [int(n) for n in m.rng.integers(0, 2, 2 * spatial)]
+        attributes["ceil_mode"] = int(m.flag())
+    else:
+        attributes["auto_pad"] = m.one_of("SAME_UPPER", "SAME_LOWER", "VALID")
+    if spatial > 1:
+        attributes["storage_order"] = int(m.flag())
+    x = m.x((2, 3, *m.shape(spatial, 5, 8)))
+    m.op(name, [x], 2, kernel_shape=kernel, **attributes)
+
+
+@case("AveragePool")
+def pool_with_gaps(m, name):
+    m.version = max(m.version, 19)
+    spatial = int(m.one_of(1, 2, 2, 3))
+    kernel = m.shape(spatial, 2, 3)
+    attributes = {
+        "dilations": m.shape(spatial, 1, 3),
+        "strides": m.shape(spatial, 1, 3),
+        "ceil_mode": int(m.flag()),
+        "count_include_pad": int(m.flag()),
+    }
+    if m.flag():
+        attributes["pads"] = [int(n) for n in m.rng.integers(0, 2, 2 * spatial)]
+    x = m.x((2, 3, *m.shape(spatial, 7, 10)))
+    m.op(name, [x], kernel_shape=kernel, **attributes)
+
+
+@case("MaxUnpool")
+def max_unpool(m, name):
+    kernel = [2, int(m.one_of(2, 3))]
+    x = m.x((2, 3, kernel[0] * int(m.rng.integers(1, 4)), kernel[1] * int(m.rng.integers(1, 4))))
+    values = m.op("MaxPool", [x], 2, kernel_shape=kernel, strides=kernel)
+    places = m.outputs[1]
+    m.op(name, [values, places], kernel_shape=kernel, strides=kernel)
+
+
+@case("ConvTranspose")
+def volume_transpose(m, name):
+    groups = int(m.one_of(1, 2))
+    channels, out = groups * int(m.rng.integers(1, 3)), int(m.rng.integers(1, 3))
+    kernel, stride = m.shape(3, 2, 3), m.shape(3, 1, 2)
+    inputs = [
+        m.x((1, channels, *m.shape(3, 2, 4))),
+        m.const(m.numbers((channels, out, *kernel)), F),
+    ]
+    if m.flag():
+        inputs.append(m.const(m.numbers((out * groups,)), F))
+    attributes = (
+        {"auto_pad": m.one_of("SAME_UPPER", "SAME_LOWER")}
+        if m.flag()
+        else {"pads": [int(n) for n in m.rng.integers(0, 2, 6)]}
+    )
+    m.op(name, inputs, group=groups, strides=stride, kernel_shape=kernel, **attributes)
+
+
+@case("DFT", "DFT")
+def spectrum(m, name):
+    m.version = max(m.version, 17)
+    parts, inverse = int(m.one_of(1, 2)), m.flag()
+    rank = int(m.one_of(2, 3))
+    x = m.x((*m.shape(rank, 2, 6), parts))
+    axis = int(m.rng.integers(1, rank)) if m.version < 20 else int(m.rng.integers(0, rank))
+    length = m.const(int(m.rng.integers(2, 8))) if m.flag() else ""
+    attributes = {"inverse": int(inverse)}
+    if parts == 1 and not inverse:
+        attributes["onesided"] = int(m.flag())
+    if m.version < 20:
+        m.op(name, [x, length] if length else [x], axis=axis, **attributes)
+    else:
+        m.op(name, [x, length, m.const(axis)], **attributes)
+
+
+@case("STFT", "STFT")
+def short_spectra(m, name):
+    m.version = max(m.version, 17)
+    length = int(m.rng.integers(2, 9))
+    x = m.x((int(m.rng.integers(1, 3)), length + int(m.rng.integers(0, 20)), 1))
+    hop = m.const(int(m.rng.integers(1, 4)))
+    window = m.const(m.numbers((length,), F, 0, 1), F) if m.flag() else ""
+    size = m.const(length) if not window or m.flag() else ""
+    inputs = [x, hop, window, size] if size else [x, hop, window]
+    m.op(name, inputs, onesided=int(m.flag()))
+
+
+@case("MelWeightMatrix")
+def mel_weights(m, name):
+    m.version = max(m.version, 17)
+    points, rate = int(m.rng.integers(8, 40)), 8000
+    highest = float(m.rng.uniform(1000, 3900))
+    matrix = m.op(
+        name,
+        [
+            m.const(int(m.rng.integers(1, 9))),
+            m.const(points),
+            m.const(rate),
+            m.const(np.float32(m.rng.uniform(0, 500)), F),
+            m.const(np.float32(highest), F),
+        ],
+    )
+    m.op("MatMul", [m.x((2, points // 2 + 1)), matrix])
+
+
+@case("Det")
+def determinant(m, name):
+    m.version = max(m.version, 13)
+    n = int(m.rng.integers(1, 5))
+    m.op(name, [m.x((*m.shape(int(m.rng.integers(0, 3)), 1, 3), n, n))])
