@@ -19,6 +19,7 @@
 #include "compiler/quantizer/int8_patterns.h"
 #include "compiler/support/thread_pool.h"
 #include "compiler/transforms/pass_manager.h"
+#include "test/unit/test_files.h"
 
 namespace dtr {
 namespace {
@@ -29,10 +30,8 @@ struct Limits {
   double accuracy;  // 0: the test set has no labels
 };
 
-void PrintTo(const Limits& limits,
-             std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
-  *out << limits.model;
-}
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's name
+void PrintTo(const Limits& limits, std::ostream* out) { *out << limits.model; }
 
 // Folder of the model, with this file of it, among the committed ones or in DEUTERON_SHARED; empty
 // if it is in neither.
@@ -92,8 +91,7 @@ Figures figures_of(const Module& module, const Samples& samples, const Tensor& w
 
 // What docs/performance.md says of the model, less what may be lost.
 Limits limits_of(const char* model) {
-  std::ifstream file(std::filesystem::path(std::getenv("DEUTERON_SOURCE")) /
-                     "bench/performance.json");
+  std::ifstream file(test::source_path("bench/performance.json"));
   const nlohmann::json recorded = nlohmann::json::parse(file).at("models").at(model).at("eval");
   const double accuracy = recorded.value("accuracy", 0.0);
   return {.model = model,
