@@ -76,6 +76,17 @@ double resize_position(const ResizeRule& rule, double o) {
   return rule.half_pixel_centers ? (o + 0.5) * step - 0.5 : o * step;
 }
 
+std::vector<BilinearTaps> bilinear_taps(const ResizeRule& rule) {
+  std::vector<BilinearTaps> taps;
+  for (int64_t o = 0; o < rule.out; ++o) {
+    const double at = std::max(resize_position(rule, static_cast<double>(o)), 0.0);
+    const auto lower = std::min(static_cast<int64_t>(at), rule.in - 1);
+    taps.push_back(
+        {lower, std::min(lower + 1, rule.in - 1), std::min(at - static_cast<double>(lower), 1.0)});
+  }
+  return taps;
+}
+
 std::optional<numerics::ResizeAxis> nearest_axis(const ResizeRule& rule) {
   numerics::ResizeAxis axis{.in = rule.in, .out = rule.out};
   const auto step = static_cast<double>(step_of<float>(rule));

@@ -27,6 +27,13 @@ int64_t nearest_input(const ResizeRule& rule, int64_t o);
 // The real position of output o, not limited to the input.
 double resize_position(const ResizeRule& rule, double o);
 
+// The two inputs that each output lies between, and the part of the upper one.
+struct BilinearTaps {
+  int64_t lower, upper;
+  double weight;
+};
+std::vector<BilinearTaps> bilinear_taps(const ResizeRule& rule);
+
 // The axis in fixed point. Nearest neighbours: steps that reproduce nearest_input for each output;
 // std::nullopt if there are none, which needs extents in the millions.
 std::optional<numerics::ResizeAxis> nearest_axis(const ResizeRule& rule);

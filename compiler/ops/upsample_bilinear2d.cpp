@@ -7,32 +7,17 @@
 namespace dtr::ops {
 namespace {
 
-struct RealTaps {
-  int64_t lower, upper;
-  double weight;  // of the upper one
-};
-std::vector<RealTaps> taps_of(const ResizeRule& rule) {
-  std::vector<RealTaps> taps;
-  for (int64_t o = 0; o < rule.out; ++o) {
-    const double at = std::max(resize_position(rule, static_cast<double>(o)), 0.0);
-    const auto lower = std::min(static_cast<int64_t>(at), rule.in - 1);
-    taps.push_back(
-        {lower, std::min(lower + 1, rule.in - 1), std::min(at - static_cast<double>(lower), 1.0)});
-  }
-  return taps;
-}
-
 template <class T>
 void evaluate(const OpView& view, std::span<const TensorView> operands,
               std::span<const TensorView> results) {
   const ResizeRule height = resize_rule(view, 0), width = resize_rule(view, 1);
-  const std::vector<RealTaps> rows = taps_of(height), columns = taps_of(width);
+  const std::vector<BilinearTaps> rows = bilinear_taps(height), columns = bilinear_taps(width);
   const T* x = operands[0].values<T>().data();
   T* y = results[0].values<T>().data();
   const int64_t planes = operands[0].elements() / (height.in * width.in);
   for (int64_t plane = 0; plane < planes; ++plane, x += height.in * width.in)
-    for (const RealTaps& row : rows)
-      for (const RealTaps& column : columns) {
+    for (const BilinearTaps& row : rows)
+      for (const BilinearTaps& column : columns) {
         const auto between = [&](const T* line) {
           return static_cast<double>(line[column.lower]) * (1 - column.weight) +
                  static_cast<double>(line[column.upper]) * column.weight;

@@ -188,9 +188,8 @@ class Search {
     Result<Candidate> candidate = make(std::move(settings), name, over_folds);
     if (!candidate) {
       const std::string& reason = candidate.error().reason;  // a row holds the first of its lines
-      summary_.steps.push_back({.name = name,
-                                .verdict = Verdict::kFailed,
-                                .why = reason.substr(0, reason.find('\n'))});
+      summary_.steps.push_back(
+          {.name = name, .verdict = Verdict::kFailed, .why = reason.substr(0, reason.find('\n'))});
       return false;
     }
     AccuracyStep& step = candidate->figures;

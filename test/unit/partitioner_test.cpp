@@ -308,7 +308,7 @@ std::vector<std::string_view> legalized(Module& module) {
   const auto wanted = expected->front().values<float>(), got = actual->front().values<float>();
   EXPECT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < std::min(wanted.size(), got.size()); ++i)
-    EXPECT_FLOAT_EQ(wanted[i], got[i]);
+    EXPECT_NEAR(wanted[i], got[i], 4e-6) << i;  // two steps of float32 at 17
   return names;
 }
 
@@ -338,6 +338,72 @@ graph @forward(%x: f32[2,3,4,4]) {
   const Graph& graph = module.forward();
   EXPECT_EQ(graph.op(graph.first_op()).attributes.get<Ints>("padding"), (Ints{0, 1}));
   EXPECT_EQ(graph.type(graph.outputs()[0]).shape, (Shape{2, 5, 7, 6}));
+}
+
+// Windows whose padding at the begin and at the end differs, whatever they are divided by.
+TEST(Portable, DividesWindowsOverUnevenPaddingByTheirOwnElements) {
+  for (const std::string_view rest :
+       {"ceil_mode = false, count_include_pad = false",
+        "ceil_mode = false, count_include_pad = true",
+        "ceil_mode = true, count_include_pad = false", "ceil_mode = true, count_include_pad = true",
+        "ceil_mode = false, count_include_pad = false, divisor_override = 5"}) {
+    SCOPED_TRACE(rest);
+    const bool ceil = rest.find("ceil_mode = true") != rest.npos;
+    Module module = parse(fmt::format(R"(
+graph @forward(%x: f32[2,3,8,9]) {{
+  %a: f32[2,3,{},5] = aten.avg_pool2d(%x) {{{}, kernel_size = [3, 2], padding = [1, 1], padding_end = [0, 0], stride = [4, 2]}}
+  return %a
+}})",
+                                      ceil ? 3 : 2, rest));
+    std::vector<std::string_view> expected{"aten.constant_pad_nd", "aten.avg_pool2d"};
+    if (rest.find("override") == rest.npos) expected.emplace_back("aten.mul.Tensor");
+    EXPECT_EQ(legalized(module), expected);
+  }
+}
+
+// Pixels that are placed as TFLite and ONNX do: picked along each dimension that changes.
+TEST(Portable, PicksThePixelsOfOtherResizes) {
+  const auto resized = [](std::string_view op, std::string_view size, std::string_view rest) {
+    Module module = parse(fmt::format(R"(
+graph @forward(%x: f32[2,3,4,5]) {{
+  %a: f32[2,3,{0}] = aten.upsample_{1}(%x) {{{2}, output_size = [{0}]}}
+  return %a
+}})",
+                                      size, op, rest));
+    return legalized(module);
+  };
+  using Names = std::vector<std::string_view>;
+  const Names pick{"aten.index_select"};
+  const Names both{"aten.index_select", "aten.index_select"};
+  for (const std::string_view rest : {"half_pixel_centers = true", "align_corners = true"})
+    for (const auto& [size, names] :
+         {std::pair("9,7", both), std::pair("4,3", pick), std::pair("3,5", pick)})
+      EXPECT_EQ(resized("nearest2d", size, rest), names) << rest << size;
+  EXPECT_EQ(resized("nearest2d", "9,7", "align_corners = true, half_pixel_centers = true"), both);
+  const Names between{"aten.index_select", "aten.index_select", "aten.mul.Tensor",
+                      "aten.mul.Tensor", "aten.add.Tensor"};
+  Names twice = between;
+  twice.insert(twice.end(), between.begin(), between.end());
+  for (const std::string_view rest : {"align_corners = false, half_pixel_centers = false",
+                                      "align_corners = true, half_pixel_centers = true"})
+    EXPECT_EQ(resized("bilinear2d", "7,8", rest), twice) << rest;
+  EXPECT_EQ(resized("bilinear2d", "2,8", "align_corners = false, half_pixel_centers = false"),
+            (Names{"aten.index_select", "aten.index_select", "aten.index_select", "aten.mul.Tensor",
+                   "aten.mul.Tensor", "aten.add.Tensor"}));
+  // PyTorch's own.
+  for (const std::string_view op :
+       {"nearest2d(%x) {align_corners = false, half_pixel_centers = false",
+        "bilinear2d(%x) {align_corners = true, half_pixel_centers = false"}) {
+    Module module = parse(fmt::format(R"(
+graph @forward(%x: f32[2,3,4,5]) {{
+  %a: f32[2,3,7,8] = aten.upsample_{}, output_size = [7, 8]}}
+  return %a
+}})",
+                                      op));
+    EXPECT_EQ(make_portable_backend(*find_target("imxrt700"))
+                  ->legalize(module, module.forward(), module.forward().first_op()),
+              false);
+  }
 }
 
 }  // namespace
