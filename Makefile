@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check wheel mpi package test-aarch64 test-python test-interop test-upstream inspector-tables test-browser web test-web random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check wheel mpi package test-aarch64 test-threads test-python test-interop test-upstream inspector-tables test-browser web test-web random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -53,6 +53,10 @@ mpi: ## the command for clusters, build/release/deuteron-mpi (installs Open MPI;
 test-aarch64: ## the simulator's tests for 64-bit Arm under QEMU, whose results must be those of this machine (installs a compiler and QEMU)
 	@scripts/setup aarch64
 	@scripts/test_aarch64 -j $(JOBS)
+
+test-threads: ## the command's threads under ThreadSanitizer, which compiles everything again
+	@scripts/setup test
+	@scripts/test_threads -j $(JOBS)
 
 package: ## Debian packages of the commands, build/release/packages/deuteron*.deb; deuteron-mpi alone depends on MPI
 	@scripts/setup mpi

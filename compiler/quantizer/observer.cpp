@@ -280,7 +280,7 @@ bool ValueStatistics::observe(std::span<const float> elements) {
   if (with_histogram_) {
     const Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_),
                     static_cast<int32_t>(first_bin_)};
-    const auto count = elements.size() >= 4 * bins_.size() ? count_many : count_few;
+    const auto count = elements.size() >= bins_.size() ? count_many : count_few;
     count(elements, grid, bins_);
   }
   if (distinct_) {
