@@ -21,28 +21,41 @@
 #include "compiler/ops/constant_folding.h"
 #include "compiler/ops/softmax.h"
 #include "compiler/transforms/edit.h"
+#include "compiler/transforms/softmax_masks.h"
 
 namespace dtr::passes {
 namespace {
 
-// exp(−100 + 83) is 2^-24, what float32 rounds away beside 1: so far may excluded scores be above
-// the others.
-constexpr double kExcluded = -100;
-// What the elements of a mask of floats exclude with: −10,000, −1e9, the least float, −∞.
-constexpr double kExcludedByInput = -9999;
 // Beside 1e9 float32 has steps of 64: its exponential is zero, 1 or infinite, whatever is added.
 constexpr double kExcludedFromExponential = -1e9;
 
 constexpr int kMostMasks = 4;  // of one softmax
 
-// Addends up to this exclude: 100 and more below the least of those that do not, because a softmax
-// only knows differences.
+}  // namespace
+
 double exclusion_limit(std::span<const double> addend) {
   double least = 0;
   for (const double value : addend)
     if (value > kExcluded) least = std::min(least, value);
   return least + kExcluded;
 }
+
+bool leaves_empty_row(const Graph& graph, OpId softmax, const Shape& shape,
+                      std::span<const int8_t> mask) {
+  if (shape.empty() || mask.empty()) return true;
+  const int64_t wanted = graph.op(softmax).attributes.get<int64_t>("dim");
+  const auto dim =
+      static_cast<size_t>(wanted < 0 ? wanted + static_cast<int64_t>(shape.size()) : wanted);
+  const auto stride = static_cast<size_t>(strides(shape, Layout::kContiguous)[dim]),
+             count = static_cast<size_t>(shape[dim]);
+  DTR_CHECK(stride > 0 && count > 0);  // there are elements
+  std::vector<bool> any(mask.size() / count);
+  for (size_t i = 0; i < mask.size(); ++i)
+    if (mask[i] != 0) any[i / (stride * count) * stride + i % stride] = true;
+  return std::ranges::find(any, false) != any.end();
+}
+
+namespace {
 
 class MaskSoftmax : public EachOpPass<MaskSoftmax> {
  public:
@@ -207,7 +220,7 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
     std::vector<int8_t> everywhere = ops::expand_mask(mask.view(), added);
     if (std::ranges::all_of(everywhere, [](int8_t part) { return part != 0; })) return {};
     // Several constant masks are one, which may leave an empty row where none of them does.
-    if (leaves_empty_row(id, shape, with_masks_inside(sum->x, everywhere))) return {};
+    if (leaves_empty_row(graph_, id, shape, with_masks_inside(sum->x, everywhere))) return {};
     const bool has_constant =
         graph_.op(id).operands.size() > 1 && graph_.is_constant(graph_.op(id).operands[1]);
     if (has_constant) {
@@ -218,7 +231,7 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
       for (size_t i = 0; i < everywhere.size(); ++i)
         if (before[i] == 0) everywhere[i] = 0;
     }
-    if (leaves_empty_row(id, shape, everywhere)) return {};
+    if (leaves_empty_row(graph_, id, shape, everywhere)) return {};
 
     const Origin origin = graph_.op(id).origin;
     ValueId x = without_factor(sum->x, mask, constant.shape);
@@ -327,7 +340,14 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
       return false;
     while (graph_.producer(value).valid() && moves_only(graph_.op(graph_.producer(value))))
       value = graph_.op(graph_.producer(value)).operands[0];
-    return graph_.type(value).elements() < element_count(scores);
+    return graph_.type(value).elements() < element_count(scores) && !adds_mask(value);
+  }
+  // A sum with a constant that excludes, which lift_masks takes apart.
+  bool adds_mask(ValueId value) const {
+    const std::optional<Combined> sum = combined(value, ops::kAddTensor, true);
+    if (!sum) return false;
+    const std::vector<double> addend = constant_doubles(module_, graph_, sum->constant);
+    return std::ranges::any_of(addend, [](double each) { return each <= kExcludedByInput; });
   }
   // A mask that was found in a sum: where it is true, elements are excluded, unless it `keeps`.
   struct Found {
@@ -453,20 +473,6 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
     for (size_t i = 0; i < factor.size(); ++i)
       if (mask.values<uint8_t>()[i] != 0 && factor[i] != 1) return value;
     return product->x;
-  }
-
-  bool leaves_empty_row(OpId id, const Shape& shape, const std::vector<int8_t>& mask) const {
-    if (shape.empty() || mask.empty()) return true;
-    const int64_t wanted = graph_.op(id).attributes.get<int64_t>("dim");
-    const auto dim =
-        static_cast<size_t>(wanted < 0 ? wanted + static_cast<int64_t>(shape.size()) : wanted);
-    const auto stride = static_cast<size_t>(strides(shape, Layout::kContiguous)[dim]),
-               count = static_cast<size_t>(shape[dim]);
-    DTR_CHECK(stride > 0 && count > 0);  // there are elements
-    std::vector<bool> any(mask.size() / count);
-    for (size_t i = 0; i < mask.size(); ++i)
-      if (mask[i] != 0) any[i / (stride * count) * stride + i % stride] = true;
-    return std::ranges::find(any, false) != any.end();
   }
 
   // Erases the chain of first operands that have no reader left.

@@ -19,6 +19,7 @@ constexpr const PassDef* kFloatPasses[] = {
     &passes::kRecognizeActivations,       // Before parts of an activation are folded into a layer.
     &passes::kRecognizeNormalizations,    // Likewise of a normalization.
     &passes::kMaskSoftmax,                // Before observers: scores of -inf have no range.
+    &passes::kLiftMasks,                  // Likewise, what stands further before a softmax.
     &passes::kFoldBatchNorm,              // Into the layer before or behind it.
     &passes::kFoldScaleAndBias,           // Products and sums with constants, into the same layers.
     &passes::kConvolveBatchNorm,          // After both: only a batch norm that no layer took.

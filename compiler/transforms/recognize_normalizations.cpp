@@ -3,11 +3,14 @@
 //   layer_norm   d · rsqrt(mean(d²) + eps) with d = x − mean(x)
 //   rms_norm     x · rsqrt(mean(x²) + eps)
 //
+// and a softmax, exp(x − max(x)) / Σ exp(x − max(x)), likewise.
+//
 // Division by the square root is recognized as well. Dimensions other than the last ones, such as
 // the channels of an image, are permuted there and back. A product with a constant of the
 // normalized shape becomes the weight, a sum with one behind a layer_norm its bias, unless the norm
 // has another user.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/transforms/edit.h"
 
@@ -25,6 +28,7 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
     if (!takes_two || !is_float(graph_.type(op.results[0]).dtype) ||
         op.attributes.find("activation") != nullptr)
       return {};
+    if (op.def == &ops::kDivTensor && recognize_softmax(id)) return {};
     const bool took_parameter = take_parameter(id);
     return took_parameter ? Result<void>{} : recognize(id);
   }
@@ -34,6 +38,39 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
     ValueId of;
     Ints dims;
   };
+
+  // The dimension over which `value` is a sum or a maximum of `of` that keeps it.
+  std::optional<int64_t> reduced(ValueId value, const OpDef& def, ValueId of) const {
+    const OpId id = graph_.producer_if(value, def);
+    if (!id.valid() || graph_.op(id).operands[0] != of) return std::nullopt;
+    const Attributes& attributes = graph_.op(id).attributes;
+    const Ints& dims = attributes.get<Ints>("dim");
+    if (dims.size() != 1 || !attributes.get<bool>("keepdim")) return std::nullopt;
+    return dims[0] < 0 ? dims[0] + static_cast<int64_t>(graph_.type(of).rank()) : dims[0];
+  }
+
+  bool recognize_softmax(OpId id) {
+    const ValueId powers = graph_.op(id).operands[0];
+    const OpId exp = graph_.producer_if(powers, ops::kExp);
+    const auto dim = reduced(graph_.op(id).operands[1], ops::kSumDim, powers);
+    if (!exp.valid() || !dim) return false;
+    const OpId difference = graph_.producer_if(graph_.op(exp).operands[0], ops::kSubTensor);
+    if (!difference.valid() || graph_.op(difference).attributes.get_or("alpha", 1.0) != 1 ||
+        graph_.op(difference).attributes.find("activation") != nullptr)
+      return false;
+    const ValueId x = graph_.op(difference).operands[0];
+    if (reduced(graph_.op(difference).operands[1], ops::kAmax, x) != dim ||
+        !same_type_and_quantization(graph_, x, graph_.op(id).results[0]))
+      return false;
+    if (!replace_op(rewriter_, id,
+                    {.def = &ops::kSoftmax,
+                     .operands = {x},
+                     .attributes = {{"dim", *dim}},
+                     .origin = origin_back_to(graph_, x, id)}))
+      return false;
+    ++changes_;
+    return true;
+  }
 
   Result<void> recognize(OpId id) {
     const Op& op = graph_.op(id);
