@@ -105,6 +105,7 @@ class Converter {
                   "choose another --target", {.file = name_});
     settings_.backend.constants =
         options_.fetch_constants_to_sram ? ConstantMemory::kFlash : ConstantMemory::kSram;
+    DTR_TRY(check_order());
     choose_candidates();
     place();
     ConvertedModel made{.operators = file_.operators.size()};
@@ -142,6 +143,25 @@ class Converter {
  private:
   const tflite::TensorInfo& tensor(int32_t index) const {
     return file_.tensors[static_cast<size_t>(index)];
+  }
+
+  // Operators read constants, variables, inputs of the model, and results of operators before them.
+  Result<void> check_order() const {
+    std::vector<bool> made(file_.tensors.size());
+    for (const int32_t input : file_.inputs) made[static_cast<size_t>(input)] = true;
+    for (const tflite::OperatorInfo& op : file_.operators) {
+      for (const int32_t index : op.inputs)
+        if (index >= 0 && !made[static_cast<size_t>(index)] && !tensor(index).constant() &&
+            !tensor(index).is_variable)
+          return fail(DiagnosticId::kTfliteInvalid,
+                      fmt::format("{} reads `{}` before any operator makes it (a cycle, or out of "
+                                  "order)",
+                                  op.name, tensor(index).name),
+                      "convert or download the model again", {.file = name_, .node = name_of(op)});
+      for (const int32_t output : op.outputs)
+        if (output >= 0) made[static_cast<size_t>(output)] = true;
+    }
+    return {};
   }
 
   std::string name_of(const tflite::OperatorInfo& op) const {

@@ -300,6 +300,26 @@ def calibration(deuteron, work):
         )
     expect(
         deuteron,
+        "a conversion of a model out of order",
+        {"tflite-invalid"},
+        "convert",
+        ROOT / "test/fuzz/regressions/tflite/reads_before_made.tflite",
+        work / "converted.tflite",
+        outputs=[work / "converted.tflite"],
+    )
+    for name in ("inputs_are_text", "inputs_are_an_object"):
+        expect(
+            deuteron,
+            f"training of an export whose {name.replace('_', ' ')}",
+            {"pt2-invalid"},
+            "qat-prepare",
+            ROOT / f"test/fuzz/regressions/pt2/{name}.pt2",
+            "-o",
+            out,
+            outputs=[out],
+        )
+    expect(
+        deuteron,
         "training of a program",
         {"model-unknown"},
         "qat-prepare",

@@ -71,10 +71,11 @@ struct ExportEditor::State {
   Json& node(size_t index) { return graph()["nodes"][index]; }
   // Where the name of a tensor that is an argument by itself stands; nullptr if it is none.
   Json* find_argument(size_t index, std::string_view argument) {
-    for (Json& input : node(index)["inputs"])
-      if (input["name"] == argument && input["arg"].contains("as_tensor") &&
-          input["arg"]["as_tensor"]["name"].is_string())
-        return &input["arg"]["as_tensor"]["name"];
+    for (Json& input : node(index)["inputs"]) {
+      if (input["name"] != argument || !input["arg"].contains("as_tensor")) continue;
+      Json& tensor = input["arg"]["as_tensor"];
+      if (tensor.is_object() && tensor["name"].is_string()) return &tensor["name"];
+    }
     return nullptr;
   }
   void note_uses() {
@@ -118,9 +119,14 @@ Result<ExportEditor> ExportEditor::open(std::span<const std::byte> bytes, const 
     state->user_inputs_at = specs.size();
     for (size_t i = specs.size(); i-- > 0;)
       if (specs[i].contains("user_input")) state->user_inputs_at = i;
-    bool good =
-        graph.at("inputs").size() == specs.size() && state->weights.at("config").is_object();
-    for (const Json& node : graph.at("nodes")) good = good && node.at("metadata").is_object();
+    bool good = graph.at("inputs").is_array() && specs.is_array() &&
+                graph.at("inputs").size() == specs.size() &&
+                graph.at("tensor_values").is_object() && graph.at("nodes").is_array() &&
+                state->weights.at("config").is_object();
+    for (const Json& node : graph.at("nodes")) {
+      good = good && node.at("metadata").is_object() && node.at("inputs").is_array();
+      for (const Json& input : node.at("inputs")) good = good && input.is_object();
+    }
     state->note_uses();
     if (good) return ExportEditor(std::move(state));
   } catch (const Json::exception&) {  // the library reports so what is missing or of another kind
