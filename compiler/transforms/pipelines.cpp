@@ -23,6 +23,7 @@ constexpr const PassDef* kFloatPasses[] = {
     &passes::kFoldBatchNorm,              // Into the layer before or behind it.
     &passes::kFoldScaleAndBias,           // Products and sums with constants, into the same layers.
     &passes::kConvolveBatchNorm,          // After both: only a batch norm that no layer took.
+    &passes::kFoldNormParameters,         // After recognition, which gives norms their parameters.
     &passes::kFoldPadding,                // Convolutions and pools pad; a pad alone is a copy.
     &passes::kFoldStrides,                // A 1x1 convolution skips what a slice drops.
     &passes::kPermuteWeights,             // A permute before a linear is free in its weight.

@@ -274,6 +274,7 @@ class Search {
       }
       summary_.steps.push_back(best_->figures);
       start_cycles_ = best_->figures.cycles;
+      held_out_db_ = best_->figures.sqnr_db;
       if (enough()) return {};
       try_free_steps();
       if (options_.frontier || !done()) try_float_operators();
@@ -597,7 +598,7 @@ class Search {
   }
 
   // Ranges of all samples are better than those of three quarters: the chosen settings are compiled
-  // with them, and kept unless the default, compiled so, is better. Where samples are judged in
+  // with them, and kept unless the default is better. Where samples are judged in
   // turn the figures stay: its own would be those of samples that its ranges come from.
   Result<void> refit(const Samples& samples, CompileSettings& chosen) {
     CompileSettings settings = best_->settings;
@@ -608,14 +609,19 @@ class Search {
     }
     result.verdict = Verdict::kStart;
     result.why.clear();
-    // Than the default, or what was compiled so before.
-    const bool worse = result.sqnr_db < summary_.result.sqnr_db ||
+    // Than the default, or what was compiled so before: by what these ranges give on samples that
+    // they come from, and by what was seen on samples that were held out, which alone shows what
+    // others saturate.
+    const double gain = result.sqnr_db - summary_.result.sqnr_db,
+                 held_out_gain = best_->figures.sqnr_db - held_out_db_;
+    const bool worse = gain + held_out_gain < 0 ||
                        (result.accuracy && *result.accuracy < *summary_.result.accuracy);
     if (worse) {
       if (summary_.result.options.empty())
         summary_.result.why = "the default: with ranges of all samples it is nearer";
       return {};
     }
+    held_out_db_ = best_->figures.sqnr_db;
     summary_.result = std::move(result);
     summary_.result.options = added_options(settings);
     settings.samples = judge_.base().samples;
@@ -633,7 +639,8 @@ class Search {
   std::optional<Candidate> best_;
   uint64_t start_cycles_ = 0;
   size_t kept_ = 0;
-  double shortfall_ = 0;  // dB beyond the goal that the search asks for
+  double shortfall_ = 0;    // dB beyond the goal that the search asks for
+  double held_out_db_ = 0;  // of the program that is the result so far, on held-out samples
   Clock::time_point began_ = Clock::now();
   AccuracySummary summary_;
 };

@@ -130,7 +130,7 @@ def threads(deuteron, folder):
 
 def advice(deuteron, folder):
     """The option that --report-quantization advises brings the outputs nearer to the float model."""
-    for name in ("autoencoder", "depthwise", "mobilenet_v3", "regression", "transformer"):
+    for name in ("autoencoder", "depthwise", "mobilenet_v3", "regression", "relu6"):
         report = folder / "quantization.json"
         command = [
             deuteron, "compile", DATA / f"{name}.pt2", "--calibrate", DATA / f"{name}.npz",

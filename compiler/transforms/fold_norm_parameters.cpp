@@ -1,0 +1,100 @@
+// Folds the weight and the bias of a layer or RMS normalization into the layers that read it:
+// linear(norm(x) · weight + bias) is another linear of norm(x). The norm's result, whose channels
+// are then alike, has one scale in int8, where a few channels of a large weight would take the
+// steps of all others; a layer's weights have a scale for each output.
+//
+// Every reader must be a linear, or a convolution over the normalized dimension, with weights that
+// nobody else reads; permutes, and views that keep that dimension, may be between.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/transforms/channel_affine.h"
+#include "compiler/transforms/edit.h"
+
+namespace dtr::passes {
+namespace {
+
+class FoldNormParameters : public EachOpPass<FoldNormParameters> {
+ public:
+  using EachOpPass::EachOpPass;
+
+  Result<void> visit(OpId id) {
+    const Op op = graph_.op(id);
+    if ((op.def != &ops::kLayerNorm && op.def != &ops::kRmsNorm) ||
+        op.attributes.get<Ints>("normalized_shape").size() != 1 ||
+        op.attributes.find("activation") != nullptr)
+      return {};
+    const auto channels = static_cast<size_t>(graph_.type(op.results[0]).shape.back());
+    ChannelAffine affine{.scale = std::vector<double>(channels, 1),
+                         .offset = std::vector<double>(channels, 0)};
+    bool any = false;
+    for (const size_t i : {1U, 2U}) {
+      if (op.operands.size() <= i || !op.operands[i].valid()) continue;
+      if (!is_float_constant(graph_, op.operands[i])) return {};
+      (i == 1 ? affine.scale : affine.offset) = constant_doubles(module_, graph_, op.operands[i]);
+      any = true;
+    }
+    if (!any) return {};
+    std::vector<OpId> layers;
+    const size_t last = graph_.type(op.results[0]).rank() - 1;
+    if (!find_layers(op.results[0], last, affine.shifts(), layers)) return {};
+    for (const OpId layer : layers) apply_before(module_, rewriter_, layer, affine);
+    DTR_TRY(replace_op(rewriter_, id,
+                       {.def = op.def,
+                        .operands = {op.operands[0]},
+                        .attributes = op.attributes,
+                        .origin = op.origin}));
+    ++changes_;
+    return {};
+  }
+
+ private:
+  // The layers that read `value`, whose channels lie along `axis`; false if somebody else does.
+  bool find_layers(ValueId value, size_t axis, bool shifts, std::vector<OpId>& layers) const {
+    const Value& read = graph_.value(value);
+    if (read.output_uses > 0 || read.uses.empty()) return false;
+    for (const Use& use : read.uses) {
+      const Op& op = graph_.op(use.op);
+      if (const auto moved = axis_behind(op, axis)) {
+        if (!find_layers(op.results[0], *moved, shifts, layers)) return false;
+        continue;
+      }
+      if (!is_layer(op) || use.operand != 0 || channel_axis(graph_, op, value) != axis ||
+          (shifts && !takes_offsets(op)) || !owns_weights(op))
+        return false;
+      layers.push_back(use.op);
+    }
+    return true;
+  }
+
+  // Where the channels are behind a permute, or a view that keeps them as the last dimension.
+  std::optional<size_t> axis_behind(const Op& op, size_t axis) const {
+    if (op.def == &ops::kPermute) {
+      const Ints& dims = op.attributes.get<Ints>("dims");
+      return static_cast<size_t>(std::ranges::find(dims, static_cast<int64_t>(axis)) -
+                                 dims.begin());
+    }
+    const Shape& before = graph_.type(op.operands[0]).shape;
+    const Shape& behind = graph_.type(op.results[0]).shape;
+    const bool keeps = op.def == &ops::kView && axis + 1 == before.size() && !behind.empty() &&
+                       behind.back() == before.back();
+    return keeps ? std::optional(behind.size() - 1) : std::nullopt;
+  }
+
+  // Constants of floats; a copy for this layer alone would take their bytes again.
+  bool owns_weights(const Op& op) const {
+    for (size_t i = 1; i < op.operands.size(); ++i)
+      if (op.operands[i].valid() && !is_float_constant(graph_, op.operands[i])) return false;
+    return graph_.value(op.operands[1]).uses.size() == 1;
+  }
+};
+
+}  // namespace
+
+constinit const PassDef kFoldNormParameters{
+    .name = "fold_norm_parameters",
+    .summary = "fold the weight and bias of a normalization into the layers that read it",
+    .exactness = Exactness::kFloatRounding,
+    .run = run_pass<FoldNormParameters>};
+
+}  // namespace dtr::passes
