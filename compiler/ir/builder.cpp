@@ -114,7 +114,31 @@ Result<ValueId> GraphBuilder::concatenate(std::vector<ValueId> parts, int64_t di
 
 Result<ValueId> GraphBuilder::pad(ValueId value, const Ints& pad, double fill) {
   if (std::ranges::all_of(pad, [](int64_t count) { return count == 0; })) return value;
-  return emit("aten.constant_pad_nd", {value}, {{"pad", pad}, {"value", fill}});
+  const Type of = type(value);
+  if (is_float(of.dtype) || of.quantized())
+    return emit("aten.constant_pad_nd", {value}, {{"pad", pad}, {"value", fill}});
+  // Integers and booleans: cut, then joined with constants.
+  if (pad.size() % 2 != 0 || pad.size() > 2 * of.rank())
+    return unsupported(fmt::format("{} counts for {}", pad.size(), to_string(of.shape)));
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t at = of.rank() - 1 - i;
+    const auto dim = static_cast<int64_t>(at);
+    const int64_t before = pad[2 * i], behind = pad[2 * i + 1], extent = of.shape[at];
+    if (extent + std::min<int64_t>(before, 0) + std::min<int64_t>(behind, 0) < 0)
+      return unsupported("padding that cuts more than there is");
+    DTR_ASSIGN(value, slice(value, dim, std::max<int64_t>(-before, 0),
+                            extent - std::max<int64_t>(-behind, 0)));
+    const auto filled = [&](int64_t count) -> Result<ValueId> {
+      if (count <= 0) return ValueId{};
+      Shape part = type(value).shape;
+      part[at] = count;
+      return constant(of.dtype, part, fill, "padding");
+    };
+    DTR_ASSIGN(const ValueId front, filled(before));
+    DTR_ASSIGN(const ValueId back, filled(behind));
+    DTR_ASSIGN(value, concatenate({front, value, back}, dim));
+  }
+  return value;
 }
 
 Result<ValueId> GraphBuilder::constant(DType dtype, const Shape& shape, double value,

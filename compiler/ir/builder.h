@@ -50,6 +50,7 @@ class GraphBuilder {
   // Concatenates the parts along `dim`; invalid ones are skipped.
   Result<ValueId> concatenate(std::vector<ValueId> parts, int64_t dim);
   // `pad` as in aten.constant_pad_nd: pairs of counts before and after, the last dimension first.
+  // Any dtype.
   Result<ValueId> pad(ValueId value, const Ints& pad, double fill);
 
   // A constant with all elements equal to `value`. Error: it would exceed 64 MiB.

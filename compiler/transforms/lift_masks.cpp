@@ -405,20 +405,7 @@ class LiftMasks : public EachOpPass<LiftMasks> {
     DTR_ASSIGN(of.clean, solid(builder, of.clean, before));
     DTR_ASSIGN(of.clean, builder.pad(of.clean, pad, takes_part ? fill : 0));
     DTR_ASSIGN(of.mask, full_mask(builder, of.mask, before));
-    Shape shape = before;
-    for (size_t i = 0; i < pad.size() / 2; ++i) {
-      const size_t dim = shape.size() - 1 - i;
-      const auto border = [&](int64_t extent) -> Result<ValueId> {
-        if (extent == 0) return ValueId{};
-        Shape part = shape;
-        part[dim] = extent;
-        return builder.constant(DType::kBool, part, takes_part ? 1 : 0, "border");
-      };
-      DTR_ASSIGN(const ValueId first, border(pad[2 * i]));
-      DTR_ASSIGN(const ValueId last, border(pad[2 * i + 1]));
-      DTR_ASSIGN(of.mask, builder.concatenate({first, of.mask, last}, static_cast<int64_t>(dim)));
-      shape[dim] += pad[2 * i] + pad[2 * i + 1];
-    }
+    DTR_ASSIGN(of.mask, builder.pad(of.mask, pad, takes_part ? 1 : 0));
     return of;
   }
 

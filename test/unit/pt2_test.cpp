@@ -117,6 +117,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "shifts",
                                  "norms_and_diagonals",
                                  "distances",
+                                 "other_names",
                                  "moved_taps",
                                  "box_parts",
                                  "volumes_at_places"}) {

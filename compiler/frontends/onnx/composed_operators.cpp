@@ -248,9 +248,9 @@ Result<Values> attention(NodeImport& node) {
     Ints pairs(2 * node.type(mask).rank());
     pairs[1] = keys - node.shape(mask).back();
     DTR_ASSIGN(
-        mask, node.padded(
-                  mask, pairs,
-                  node.dtype(mask) == DType::kBool ? 0 : -std::numeric_limits<double>::infinity()));
+        mask,
+        node.pad(mask, pairs,
+                 node.dtype(mask) == DType::kBool ? 0 : -std::numeric_limits<double>::infinity()));
   }
   ValueId result, products;
   if (softcap == 0 && !node.wants(3) && !(is_causal && mask.valid()) && !(is_causal && past != 0)) {

@@ -317,31 +317,6 @@ Result<ValueId> NodeImport::constant_of(const Tensor& tensor) {
                                 module_.constants.add(tensor.dtype(), tensor.bytes()), name_);
 }
 
-Result<ValueId> NodeImport::padded(ValueId value, const Ints& pairs, double fill) {
-  if (is_float(dtype(value)) || type(value).quantized()) return pad(value, pairs, fill);
-  ValueId x = value;
-  for (size_t i = 0; i < pairs.size() / 2; ++i) {
-    const auto dim = static_cast<int64_t>(type(value).rank() - 1 - i);
-    const auto at = static_cast<size_t>(dim);
-    const int64_t extent = shape(x)[at];
-    const int64_t before = pairs[2 * i], behind = pairs[2 * i + 1];
-    if (extent + std::min<int64_t>(before, 0) + std::min<int64_t>(behind, 0) < 0)
-      return invalid("it cuts more than there is");
-    DTR_ASSIGN(
-        x, slice(x, dim, std::max<int64_t>(-before, 0), extent - std::max<int64_t>(-behind, 0)));
-    const auto filled = [&](int64_t count) -> Result<ValueId> {
-      if (count <= 0) return ValueId{};
-      Shape part = shape(x);
-      part[at] = count;
-      return constant(dtype(value), part, fill, "padding");
-    };
-    DTR_ASSIGN(const ValueId front, filled(before));
-    DTR_ASSIGN(const ValueId back, filled(behind));
-    DTR_ASSIGN(x, concatenate({front, x, back}, dim));
-  }
-  return x;
-}
-
 Result<ValueId> NodeImport::from_front(ValueId indices, int64_t extent) {
   const Type of = type(indices);
   if (of.dtype != DType::kInt64 && of.dtype != DType::kInt32)

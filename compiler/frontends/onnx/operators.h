@@ -117,8 +117,6 @@ class NodeImport : public GraphBuilder {
   Result<ValueId> plus(ValueId a, double summand);
   Result<ValueId> sum(ValueId x, const Ints& dims, bool keepdim = true);
   Result<ValueId> constant_of(const Tensor& tensor);
-  // Padding of any dtype; pairs as GraphBuilder::pad.
-  Result<ValueId> padded(ValueId value, const Ints& pairs, double fill);
   // Known indices with those from the end counted from the front; computed ones by a selection.
   Result<ValueId> from_front(ValueId indices, int64_t extent);
   // The result of GraphBuilder::emit, evaluated if it reads constants alone.

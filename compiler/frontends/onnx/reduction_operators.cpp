@@ -189,7 +189,7 @@ Result<Values> cumulative_sum(NodeImport& node) {
     DTR_ASSIGN(x, node.slice(x, dim, 0, extent - 1));
     Ints pairs(2 * node.type(x).rank());
     pairs[2 * (node.type(x).rank() - 1 - static_cast<size_t>(dim))] = 1;
-    DTR_ASSIGN(x, node.padded(x, pairs, 0));
+    DTR_ASSIGN(x, node.pad(x, pairs, 0));
   }
   DTR_ASSIGN(x, node.emit("aten.cumsum", {x}, {{"dim", dim}}));
   if (reverse) {

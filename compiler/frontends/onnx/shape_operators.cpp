@@ -342,10 +342,10 @@ Result<Values> pad(NodeImport& node) {
     } else {
       DTR_ASSIGN(fill, node.number("value", 0));
     }
-    if (!node.type(x).quantized()) return only(node.padded(x, pairs, fill));
+    if (!node.type(x).quantized()) return only(node.pad(x, pairs, fill));
     // Codes around codes.
     DTR_ASSIGN(const ValueId codes, node.plain(x));
-    return only(node.padded(codes, pairs, fill));
+    return only(node.pad(codes, pairs, fill));
   }
   using compositions::Border;
   const Border border = mode == "reflect" ? Border::kReflect
@@ -378,7 +378,7 @@ Result<Values> center_crop_pad(NodeImport& node) {
       const size_t from_end = 2 * (rank - 1 - static_cast<size_t>(dim));
       pairs[from_end] = (size[i] - extent) / 2;
       pairs[from_end + 1] = size[i] - extent - pairs[from_end];
-      DTR_ASSIGN(x, node.padded(x, pairs, 0));
+      DTR_ASSIGN(x, node.pad(x, pairs, 0));
     }
   }
   return Values{x};

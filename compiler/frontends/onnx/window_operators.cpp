@@ -77,10 +77,10 @@ Result<Ints> kernel_of_weight(const NodeImport& node, const Shape& weight) {
 
 Result<ValueId> convolution_3d(NodeImport& node, ValueId x, ValueId weight, ValueId bias,
                                const Window& window, int64_t groups) {
-  DTR_ASSIGN(x, node.padded(x,
-                            {window.begin[2], window.end[2], window.begin[1], window.end[1],
-                             window.begin[0], window.end[0]},
-                            0));
+  DTR_ASSIGN(x, node.pad(x,
+                         {window.begin[2], window.end[2], window.begin[1], window.end[1],
+                          window.begin[0], window.end[0]},
+                         0));
   return compositions::convolution3d(node, x,
                                      {.weight = weight,
                                       .bias = bias,
@@ -282,8 +282,7 @@ Result<ValueId> pooled_2d(NodeImport& node, ValueId x, Window window, const Pool
   if (rule.kind != Pool::kMax && window.dilation != Ints{1, 1})
     return summed_with_gaps(node, x, window, rule);
   if (wide && (rule.kind == Pool::kMax || rule.counts_padding || rule.kind == Pool::kSum)) {
-    DTR_ASSIGN(x,
-               node.padded(x, {window.begin[1], window.end[1], window.begin[0], window.end[0]},
+    DTR_ASSIGN(x, node.pad(x, {window.begin[1], window.end[1], window.begin[0], window.end[0]},
                            rule.kind == Pool::kMax ? -std::numeric_limits<double>::infinity() : 0));
     window.begin = window.end = {0, 0};
   }

@@ -58,8 +58,13 @@ Result<Values> exp2(NodeImport& node) {
 }
 Result<Values> power_of_number(NodeImport& node) {
   DTR_ASSIGN(const double base, node.number("self"));
-  DTR_ASSIGN(const ValueId x, node.tensor("exponent"));
-  return power_of(node, base, x);
+  DTR_ASSIGN(ValueId x, node.tensor("exponent"));
+  const DType stated = node.stated_dtype().value_or(node.type(x).dtype);
+  DTR_ASSIGN(x, node.cast(x, DType::kFloat32));
+  DTR_ASSIGN(const Values powers, power_of(node, base, x));
+  if (is_float(stated)) return powers;
+  DTR_ASSIGN(const ValueId whole, node.emit("aten.round", powers));
+  return one(node.cast(whole, stated));
 }
 
 Result<Values> erfc(NodeImport& node) {

@@ -545,7 +545,8 @@ Result<void> Importer::bind_user_input(const InputSpec& spec) {
                 fmt::format("the input has dtype {}", scalar_type_name(meta.scalar_type)),
                 "convert the model and its example inputs to float32 before the export", place);
   if (dtype == DType::kFloat64) dtype = DType::kFloat32;
-  const auto layout = layout_of(meta);
+  auto layout = layout_of(meta);
+  if (std::ranges::find(meta.sizes, 0) != meta.sizes.end()) layout = Layout::kContiguous;
   if (!layout)
     return fail(
         DiagnosticId::kPt2UnsupportedStrides,

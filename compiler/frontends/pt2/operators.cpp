@@ -239,6 +239,14 @@ Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, do
   return node.emit(op, {x, by});
 }
 
+// Forms that write to their tensor and whose overload has another name than the plain form's.
+constexpr std::pair<std::string_view, std::string_view> kInPlaceNames[] = {
+    {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
+    {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
+    {"aten.floor_divide_.Tensor", "aten.floor_divide.default"},
+};
+constexpr std::string_view kInPlaceBits = "aten.__i";
+
 OperatorMatch find_operator(std::string_view target) {
   if (const Operator* row = find_row(target)) return {.row = row, .in_place = false};
   static const Operator plugin_row{.target = {}, .op = {}, .build = plugin_operator};
@@ -248,6 +256,10 @@ OperatorMatch find_operator(std::string_view target) {
   if (overload == std::string_view::npos || overload == 0 || target[overload - 1] != '_') return {};
   std::string plain(target);
   plain.erase(overload - 1, 1);
+  for (const auto& [in_place, name] : kInPlaceNames)
+    if (target == in_place) plain = name;
+  if (target.starts_with(kInPlaceBits))  // "aten.__ior__.Scalar" → "aten.__or__.Scalar"
+    plain = fmt::format("aten.__{}", target.substr(kInPlaceBits.size()));
   const Operator* row = find_row(plain);
   return {.row = row, .in_place = row != nullptr};
 }

@@ -50,6 +50,14 @@ Result<Attributes> window_attributes(NodeImport& node, size_t spatial) {
   }
   DTR_ASSIGN(Ints padding, window(node, "padding", spatial, 0, 0));
   DTR_ASSIGN(const bool ceil_mode, node.boolean("ceil_mode", false));
+  // With ceil_mode a window may be larger than its operand, of whose elements it then takes all.
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape& shape = node.type(x).shape;
+  for (size_t i = 0; ceil_mode && i < spatial && i < shape.size(); ++i) {
+    const size_t at = kernel.size() - 1 - i;
+    if (padding[at] == 0)
+      kernel[at] = std::min(kernel[at], std::max<int64_t>(shape[shape.size() - 1 - i], 1));
+  }
   return Attributes{{"kernel_size", std::move(kernel)},
                     {"stride", std::move(stride)},
                     {"padding", std::move(padding)},

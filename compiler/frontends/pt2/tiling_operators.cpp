@@ -112,13 +112,11 @@ Result<Values> shift_frequencies(NodeImport& node) {
 
 Result<Values> pad(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(Ints amounts, node.ints("pad"));
+  DTR_ASSIGN(const Ints amounts, node.ints("pad"));
   DTR_ASSIGN(const std::string_view mode, node.string("mode", "constant"));
   if (mode == "constant") {
     DTR_ASSIGN(const double value, node.number("value", 0));
-    DTR_ASSIGN(const ValueId result, node.emit("aten.constant_pad_nd", {x},
-                                               {{"pad", std::move(amounts)}, {"value", value}}));
-    return Values{result};
+    return one(node.pad(x, amounts, value));
   }
   const auto border = mode == "reflect"     ? std::optional(Border::kReflect)
                       : mode == "replicate" ? std::optional(Border::kReplicate)
@@ -163,9 +161,7 @@ std::vector<Operator> tiling_operators() {
       tensor_row("aten.replication_pad1d.default", "aten.expand", pad_as<Border::kReplicate>),
       tensor_row("aten.replication_pad2d.default", "aten.expand", pad_as<Border::kReplicate>),
       tensor_row("aten.replication_pad3d.default", "aten.expand", pad_as<Border::kReplicate>),
-      {.target = "aten.constant_pad_nd.default",
-       .op = "aten.constant_pad_nd",
-       .params = {{"self"}, {"pad", ArgumentKind::kInts}, {"value", ArgumentKind::kNumber, 0}}},
+      tensor_row("aten.constant_pad_nd.default", "aten.constant_pad_nd", pad),
   };
 }
 

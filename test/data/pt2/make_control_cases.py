@@ -273,6 +273,44 @@ class distances(nn.Module):
         )
 
 
+@case(
+    rand(2, 3, 5, 7),
+    torch.arange(6, dtype=torch.int64).reshape(2, 3),
+    torch.tensor([[True, False, True], [False, False, True]]),
+    strict=False,
+)
+class other_names(nn.Module):
+    """In-place forms whose overloads have other names, windows larger than their operand, powers
+    and padding of integers."""
+
+    def forward(self, x, whole, mask):
+        squares, halves = x.clone().abs(), 4 * x.clone()
+        squares.pow_(1.5)
+        squares.pow_(torch.tensor(2.0))
+        halves.floor_divide_(torch.tensor(0.5))
+        bits, both = whole.clone(), mask.clone()
+        bits |= 9
+        bits &= 13
+        bits ^= 2
+        both |= whole > 4
+        pooled = F.avg_pool2d(x, 16, ceil_mode=True)
+        tall = F.max_pool2d(x, (9, 2), ceil_mode=True)
+        return (
+            squares,
+            halves,
+            bits,
+            both,
+            pooled,
+            tall,
+            F.avg_pool2d(x, (16, 3), (16, 2), ceil_mode=True, count_include_pad=False),
+            F.max_pool1d(x[0], 20, ceil_mode=True),
+            2.0**whole,
+            3**whole,
+            F.pad(whole, (1, 2, 0, 1), value=-7),
+            F.pad(mask, (2, -1), value=True),
+        )
+
+
 REFUSED = ("open_loop", "related_sizes")
 
 if __name__ == "__main__":
