@@ -119,9 +119,16 @@ std::string to_text(const OutputCheck& check) {
   if (check.equal) {
     text += fmt::format("no difference on {}", samples);
   } else {
-    text += check.sqnr_db >= 99 ? std::string("99 dB or more")
-                                : fmt::format("{:.1f} dB", check.sqnr_db);
-    text += check.samples == 1 ? " on " + samples : ", the worst of " + samples;
+    if (check.has_floats) {
+      text += check.sqnr_db >= 99 ? std::string("99 dB or more")
+                                  : fmt::format("{:.1f} dB", check.sqnr_db);
+      text += check.samples == 1 ? " on " + samples : ", the worst of " + samples;
+    }
+    if (const OutputCheck::Integers& other = check.worst_integers; other.differing > 0)
+      text += fmt::format("{}{} of {} elements of `{}` differ{}", check.has_floats ? ", " : "",
+                          with_thousands(static_cast<uint64_t>(other.differing)),
+                          with_thousands(static_cast<uint64_t>(other.elements)), other.output,
+                          check.has_floats ? "" : " on " + samples);
   }
   if (check.came_quantized || !check.is_int8) return text;
   return text + (measures_accuracy(check) ? "; accuracy: `deuteron eval`"
@@ -242,13 +249,13 @@ std::string to_json(const CompileReport& report) {
   if (report.checked) {
     const OutputCheck& check = report.check;
     text += fmt::format(
-        "  \"check_sqnr_db\": {:.2f}, \"check_equal\": {}, \"check_reference\": \"{}\", "
+        "  \"check_sqnr_db\": {}, \"check_equal\": {}, \"check_reference\": \"{}\", "
         "\"check_data\": \"{}\", \"check_samples\": {}, \"check_says_accuracy\": {}, "
         "\"calibrated_on_noise\": {}, \"check_worst_output\": {}, \"check_worst_output_db\": "
         "{:.2f},\n",
-        check.sqnr_db, check.equal, reference_of(check), data_of(check), check.samples,
-        measures_accuracy(check), check.calibrated_on_noise, json_quote(check.worst_output),
-        check.worst_output_db);
+        check.has_floats ? fmt::format("{:.2f}", check.sqnr_db) : "null", check.equal,
+        reference_of(check), data_of(check), check.samples, measures_accuracy(check),
+        check.calibrated_on_noise, json_quote(check.worst_output), check.worst_output_db);
   }
   text += "  \"operators\": [";
   for (size_t i = 0; i < report.operators.size(); ++i) {

@@ -68,7 +68,9 @@ struct SramUse {
 
 // How far the outputs of the program are from the reference, and on which samples.
 struct OutputCheck {
-  double sqnr_db = 0;           // of the worst sample, all outputs together; 99: hardly any error
+  double sqnr_db = 0;           // of the worst sample, all float outputs together; 99: hardly any
+                                // error
+  bool has_floats = true;       // there is such an output
   bool equal = false;           // no output differs in any element
   bool is_int8 = false;         // the program has quantized values
   bool came_quantized = false;  // the reference is the quantized model itself, else the float model
