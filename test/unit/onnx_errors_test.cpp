@@ -406,6 +406,27 @@ TEST(OnnxOpset, SoftmaxOfOldVersionsJoinsDimensions) {
   EXPECT_FLOAT_EQ(y[0], 1.0F / 6);
 }
 
+// The products of 1 2 3 and 10 1 at stride 1 are 10 21 32 3, one more than the output has: as the
+// format says, SAME_UPPER cuts the odd one at the end, SAME_LOWER at the beginning.
+TEST(OnnxPadding, TheOddOneOfATransposedConvolution) {
+  const auto output = [](const std::string& padding) {
+    ModelProto model = empty_model();
+    add_value(*model.mutable_graph()->add_input(), "x", {1, 1, 1, 3});
+    TensorProto& weight = add_stored(model, "w", {1, 1, 1, 2});
+    weight.add_float_data(10);
+    weight.add_float_data(1);
+    auto& attribute = *add_node(model, "ConvTranspose", {"x", "w"}, "y").add_attribute();
+    attribute.set_name("auto_pad");
+    attribute.set_type(3);
+    attribute.set_s(padding);
+    model.mutable_graph()->add_output()->set_name("y");
+    return run(model, {1, 2, 3});
+  };
+  EXPECT_EQ(output("SAME_UPPER"), (std::vector<float>{10, 21, 32}));
+  EXPECT_EQ(output("SAME_LOWER"), (std::vector<float>{21, 32, 3}));
+  EXPECT_EQ(output("VALID"), (std::vector<float>{10, 21, 32, 3}));
+}
+
 TEST(OnnxKind, IsSeenInTheFirstFields) {
   const std::string bytes = one_node("Relu").SerializeAsString();
   EXPECT_TRUE(onnx::looks_like_onnx(std::as_bytes(std::span(bytes))));

@@ -543,13 +543,24 @@ TEST(TfliteErrors, EveryRuleHasItsMessage) {
   }
 }
 
-// Begins and ends as Python has them: x[begin:end:step] of x = 0 … 5, either bound left out by its
-// mask.
+// Of a slice of tensor 0: begin, end and step, each a constant of one element.
+void add_bounds(Spec& spec, std::array<int32_t, 3> bounds) {
+  spec.ops = {{.inputs = {0, 2, 3, 4}}};
+  for (const int32_t number : bounds) {
+    spec.tensors.push_back({.shape = {1},
+                            .type = fb::TensorType::INT32,
+                            .buffer = static_cast<uint32_t>(spec.buffers.size())});
+    const auto bytes = std::bit_cast<std::array<uint8_t, 4>>(number);
+    spec.buffers.emplace_back(bytes.begin(), bytes.end());
+  }
+}
+
+// x[begin:end:step] of x = 0 … 5, bounds left out by masks, ends counted from begins by `offset`.
 TEST(Tflite, StridedSlicesAreThoseOfPython) {
   struct Slice {
     int32_t begin, end, step;
     std::vector<float> wanted;
-    bool no_begin = false, no_end = false;
+    bool no_begin = false, no_end = false, offset = false;
   };
   const Slice slices[] = {{1, -1, 1, {1, 2, 3, 4}},
                           {0, 6, 2, {0, 2, 4}},
@@ -561,23 +572,19 @@ TEST(Tflite, StridedSlicesAreThoseOfPython) {
                           {3, 5, 1, {0, 1, 2, 3, 4}, true},
                           {3, 0, 1, {3, 4, 5}, false, true},
                           {2, 3, -1, {5, 4}, true},
-                          {2, 9, -1, {2, 1, 0}, false, true}};
+                          {2, 9, -1, {2, 1, 0}, false, true},
+                          {2, 4, 2, {2, 4}, false, false, true},
+                          {5, -3, -1, {5, 4, 3}, false, false, true}};
   for (const Slice& slice : slices) {
     Spec spec;
     operator_with_options(fb::BuiltinOperator::STRIDED_SLICE, fb::OptionsType::StridedSliceOptions,
                           [&](auto& builder) {
                             return fb::CreateStridedSliceOptions(builder, slice.no_begin ? 1 : 0,
-                                                                 slice.no_end ? 1 : 0);
+                                                                 slice.no_end ? 1 : 0, 0, 0, 0,
+                                                                 slice.offset);
                           })(spec);
     spec.tensors = {{.shape = {6}}, {.shape = {static_cast<int32_t>(slice.wanted.size())}}};
-    spec.ops = {{.inputs = {0, 2, 3, 4}}};
-    for (const int32_t number : {slice.begin, slice.end, slice.step}) {
-      spec.tensors.push_back({.shape = {1},
-                              .type = fb::TensorType::INT32,
-                              .buffer = static_cast<uint32_t>(spec.buffers.size())});
-      const auto bytes = std::bit_cast<std::array<uint8_t, 4>>(number);
-      spec.buffers.emplace_back(bytes.begin(), bytes.end());
-    }
+    add_bounds(spec, {slice.begin, slice.end, slice.step});
     const auto import = tflite::parse_tflite(spec.bytes(), "slice.tflite");
     ASSERT_TRUE(import) << to_text(import.error());
     Tensor x(DType::kFloat32, {6});
@@ -588,6 +595,20 @@ TEST(Tflite, StridedSlicesAreThoseOfPython) {
     const auto y = outputs->front().values<float>();
     EXPECT_EQ(std::vector<float>(y.begin(), y.end()), slice.wanted)
         << slice.begin << ":" << slice.end << ":" << slice.step;
+  }
+}
+
+// x[index] of six elements, whose dimension is left out.
+TEST(Tflite, IndicesLieInTheirDimension) {
+  for (const int32_t index : {-1, 0, 5, 6, 7}) {
+    Spec spec;
+    operator_with_options(
+        fb::BuiltinOperator::STRIDED_SLICE, fb::OptionsType::StridedSliceOptions,
+        [](auto& builder) { return fb::CreateStridedSliceOptions(builder, 0, 0, 0, 0, 1); })(spec);
+    spec.tensors = {{.shape = {6}}, {.shape = {}}};
+    add_bounds(spec, {index, index + 1, 1});
+    const auto says = index < 6 ? "accepted" : fmt::format("index {} of 6 elements", index);
+    EXPECT_NE(refusal(spec.bytes()).find(says), std::string::npos) << index;
   }
 }
 
