@@ -307,6 +307,51 @@ TEST(Calibrate, KeepsFloatWhatIsNotFinite) {
   EXPECT_NE(warning->reason.find("sample 1"), std::string::npos) << warning->reason;
 }
 
+// What makes the elements that are moved is found, too: they need not have been observed there.
+TEST(Calibrate, NotFiniteElementsAreFollowedBothWays) {
+  const Module module = parse(kInfiniteInside);
+  const Graph& graph = module.forward();
+  const Annotation annotation = annotate(graph, neutron_patterns());
+  const auto found = [&](const std::string& value) {
+    CalibrationResult calibration;
+    calibration.not_finite.emplace(value, 0);
+    std::string names;
+    for (const OpId id : find_not_finite(graph, annotation, calibration))
+      names += graph.value(graph.op(id).results[0]).name;
+    return names;
+  };
+  EXPECT_EQ(found("l"), "lvr");
+  EXPECT_EQ(found("v"), "lvr");
+  EXPECT_EQ(found("r"), "ry");
+}
+
+// A second calibration observes nothing of what stays float: what the first one found is kept.
+TEST(Calibrate, FurtherRoundsForgetNothing) {
+  const Module module = parse(kInfiniteInside);
+  const Graph& graph = module.forward();
+  const auto patterns = neutron_patterns();
+  Annotation annotation = annotate(graph, patterns, {.kept_float = {graph.last_op()}});
+  const auto arrays = elements_of("x", {2, 4}, {2, 3, 4, 5, 2, 0, 3, 4});
+  const Samples samples = *Samples::bind(graph, arrays, "arrays");
+  int executors = 0;
+  const auto calibration = calibrate_finite(
+      module, graph, annotation,
+      [&]() -> Result<std::unique_ptr<Executor>> {
+        ++executors;
+        return make_reference_executor(module, graph);
+      },
+      samples, {.threads = 1},
+      [&](const std::vector<OpId>& not_finite) {
+        return annotate(graph, patterns, {.not_finite = not_finite});
+      });
+  ASSERT_TRUE(calibration) << to_text(calibration.error());
+  EXPECT_EQ(executors, 2);
+  EXPECT_TRUE(calibration->values.contains("y"));
+  ASSERT_TRUE(calibration->not_finite.contains("l"));
+  EXPECT_EQ(calibration->not_finite.at("l"), 1U);
+  EXPECT_TRUE(not_finite_warning(module, graph, *calibration));
+}
+
 // The range of `value` when `arrays` are the inputs of a graph.
 Range observed_range(std::string_view text, const std::string& value,
                      const std::vector<NamedTensor>& arrays) {

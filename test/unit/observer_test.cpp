@@ -145,6 +145,11 @@ TEST(Observer, PutsFewValuesOnCodes) {
   EXPECT_LT(exact_squared_error(std::vector<float>{0.5479121F, 0.71719587F}), 1e-7);
   EXPECT_LT(exact_squared_error(std::vector<float>{-0.3F, 0.71719587F}), 1e-7);
   EXPECT_EQ(exact_squared_error(std::vector<float>{0, 0, 0}), 0);
+  // Zero has a code in any scale: no number of zeros makes a narrower one better.
+  std::vector<float> sparse(10000, 0.0F);
+  sparse[7] = 0.5479121F;
+  sparse[99] = 0.71719587F;
+  EXPECT_LT(exact_squared_error(sparse), 1e-7);
 }
 
 // The codes of integers are integers in float32, so that comparisons and conversions see them: 1 is

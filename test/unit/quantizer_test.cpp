@@ -419,6 +419,29 @@ TEST_F(UnlikeRanges, AnOperandThatOthersReadHasItsOwn) {
   EXPECT_NEAR(std::ranges::max(outcome.scales_of_x), 200.0 / 255, 200.0 / 255 / 16);
 }
 
+// A quarter of the joint range leaves an operand 64 of the 256 codes: what has less is read apart.
+// Scales may be up to 1/15 wider than their ranges.
+TEST_F(UnlikeRanges, BeginAtAQuarter) {
+  const auto scales = [](int factor) {
+    return quantized(fmt::format(R"(
+  %w: f32[4,4] = constant dense<{0}, 0, 0, 0, 0, {0}, 0, 0, 0, 0, {0}, 0, 0, 0, 0, {0}>
+  %l: f32[1,4] = aten.linear(%x, %w)
+  %c: f32[1,8] = aten.cat(%x, %l) {{dim = 1}}
+  %r: f32[1,8] = aten.mul.Tensor(%c, %c)
+  return %r
+)",
+                                 factor),
+                     -1, 1)
+        .scales_of_x;
+  };
+  const std::vector<float> joined = scales(3), apart = scales(5);
+  ASSERT_EQ(joined.size(), 1U);
+  EXPECT_NEAR(joined[0], 6.0 / 255, 6.0 / 255 / 14);
+  ASSERT_EQ(apart.size(), 2U);
+  EXPECT_NEAR(std::ranges::min(apart), 2.0 / 255, 2.0 / 255 / 14);
+  EXPECT_NEAR(std::ranges::max(apart), 10.0 / 255, 10.0 / 255 / 14);
+}
+
 TEST_F(UnlikeRanges, AnOperandOfOneReaderIsJoined) {
   const Outcome outcome = quantized(R"(
   %w: f32[4,4] = constant dense<100, 0, 0, 0, 0, 100, 0, 0, 0, 0, 100, 0, 0, 0, 0, 100>
