@@ -28,7 +28,7 @@ class PluginFiles : public testing::Test {
  protected:
   // The path of a C source that is in the folder of the test.
   std::string write(const std::string& name, std::string_view text) {
-    const std::string path = folder_->path() + "/" + name;
+    std::string path = folder_->path() + "/" + name;
     std::ofstream(path) << "#include \"device/runtime/deuteron_kernel.h\"\n" << text;
     return path;
   }
@@ -96,6 +96,14 @@ TEST_F(PluginFiles, ANameHasOneKernelInAllPlugins) {
   EXPECT_EQ(find_plugin_kernel("once::other"), nullptr);
   ASSERT_NE(find_plugin_file("once::op"), nullptr);
   EXPECT_NE(find_plugin_file("once::op")->source.find("once::op"), std::string::npos);
+}
+
+// A source that was edited is compiled again, at the path that it had.
+TEST_F(PluginFiles, AChangedSourceIsLoadedAgain) {
+  EXPECT_EQ(says("edited.c", source_with("{\"edited::one\", f}")), "loaded");
+  EXPECT_EQ(find_plugin_kernel("edited::two"), nullptr);
+  EXPECT_EQ(says("edited.c", source_with("{\"edited::two\", f}")), "loaded");
+  EXPECT_NE(find_plugin_kernel("edited::two"), nullptr);
 }
 
 // ---- kernels of this process

@@ -80,6 +80,52 @@ TEST(Recipe, OptionsAreThoseOfTheFile) {
             ConstantMemory::kFlash);
 }
 
+// Each key of a constraint is its own list, of what is selected and of its exceptions.
+TEST(Recipe, SelectorsAreThoseOfTheFile) {
+  const auto spec = parse_recipe(R"({"backends": ["neutron", "portable"], "constraints": [
+      {"name": "n", "module": ["m", "m2"], "module_type": "t", "operator": "o", "input": "i",
+       "output": "p", "keep_off": "neutron",
+       "except": {"name": "N", "module": "M", "module_type": "T", "operator": "O",
+                  "input": ["I", "I2"], "output": "P"}}]})",
+                                 "test.json", *find_target("imxrt700"));
+  ASSERT_TRUE(spec) << to_text(spec.error());
+  ASSERT_EQ(spec->constraints.size(), 1U);
+  const auto lists = [](const Selector& selector) {
+    return std::vector{selector.names,     selector.modules, selector.module_types,
+                       selector.operators, selector.inputs,  selector.outputs};
+  };
+  using Lists = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(lists(spec->constraints[0].where),
+            (Lists{{"n"}, {"m", "m2"}, {"t"}, {"o"}, {"i"}, {"p"}}));
+  EXPECT_EQ(lists(spec->constraints[0].except),
+            (Lists{{"N"}, {"M"}, {"T"}, {"O"}, {"I", "I2"}, {"P"}}));
+  EXPECT_EQ(spec->constraints[0].keep_off, std::vector<std::string>{"neutron"});
+}
+
+TEST(Recipe, ContradictionsAreRefused) {
+  const auto reason = [](const std::string& text) {
+    const auto spec = parse_recipe(text, "test.json", *find_target("imxrt700cm"));
+    if (!spec) {
+      EXPECT_EQ(spec.error().id, DiagnosticId::kRecipeInvalid);
+      EXPECT_FALSE(spec.error().fix.empty());
+    }
+    return spec ? "read" : spec.error().reason;
+  };
+  EXPECT_EQ(reason(R"({"backends": ["neutron", "neutron", "portable"]})"),
+            "`neutron` occurs twice in the recipe");
+  EXPECT_EQ(reason(R"({"backends": ["neutron", {"name": "neutron"}, "portable"]})"),
+            "`neutron` occurs twice in the recipe");
+  const auto with_constraint = [&](const std::string& constraint) {
+    return reason(R"({"backends": ["neutron", "cortex_m", "portable"], "constraints": [)" +
+                  constraint + "]}");
+  };
+  EXPECT_EQ(with_constraint(R"({"on": "neutron"})"), "read");
+  EXPECT_EQ(with_constraint(R"({"keep_off": "cortex_m"})"), "read");
+  const std::string either = "a constraint needs either `keep_off` or `on`";
+  EXPECT_EQ(with_constraint(R"({"on": "neutron", "keep_off": "cortex_m"})"), either);
+  EXPECT_EQ(with_constraint(R"({"name": "a"})"), either);
+}
+
 // Who is named with `on` shares what is selected with the last backend alone.
 TEST(Recipe, OnKeepsOffAllOthersButTheLast) {
   const auto spec = parse_recipe(R"({"backends": ["neutron", "cortex_m", "portable"],
