@@ -6,6 +6,7 @@
 #include "compiler/ir/parser.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/report.h"
+#include "compiler/support/text.h"
 #include "host/profiler/etdump.h"
 #include "host/profiler/etdump_generated.h"
 #include "host/profiler/explain.h"
@@ -129,6 +130,79 @@ TEST(Profile, LimitIsThatOfTheLongestCall) {
   map.add(1, 1, {.kernel = "Conv2d", .origin = {{1, 2}}, .limit = "write port"});
   map.add(1, 3, {.kernel = "Pool", .origin = {{1, 2}}, .limit = "array"});
   EXPECT_EQ(row(make_profile(trace, map, ""), "conv + relu")->limited_by, "write port");
+}
+
+// The same operator in two calls: bytes of both.
+OperatorMap two_calls() {
+  OperatorMap map = example_map();
+  map.add(1, 3, {.kernel = "Pool", .origin = {{1, 2}}, .bytes = 100, .limit = "write port"});
+  return map;
+}
+TEST(Profile, CallsOfAnOperatorAddUp) {
+  const Profile profile = make_profile(example(), two_calls(), "");
+  const ProfileRow* conv = row(profile, "conv + relu");
+  ASSERT_NE(conv, nullptr);
+  EXPECT_EQ(conv->npu_calls, 2u);
+  EXPECT_EQ(conv->sram_bytes, 300u + 100);
+  EXPECT_EQ(conv->spent.npu, 300u + 600);
+}
+
+// What packing saves in the two calls of the operator, and not what it saves in another's.
+TEST(Explain, SavingsOfAllCallsAddUp) {
+  const Profile profile = make_profile(example(), two_calls(), "");
+  const AdvisedCalls advised{{{1, 1}, {.in_channels = 3, .packing_saves = 100}},
+                             {{1, 3}, {.in_channels = 3, .packing_saves = 30}},
+                             {{0, 1}, {.in_channels = 3, .packing_saves = 7000}}};
+  const Explanation says = explain(profile, *row(profile, "conv + relu"), nullptr, advised);
+  const std::string text = fmt::format("{}", fmt::join(says.to_change, "\n"));
+  EXPECT_NE(text.find("--row-packing, which saves 130 cycles = 0.130 ms of computing"),
+            std::string::npos)
+      << text;
+}
+
+// Constants take 400 cycles to arrive, the pool 200 to compute and 500 to start: what is around it
+// could hide them. Where they take 800, and it 200 and 400, nothing could.
+TEST(Explain, WaitsAreComparedWithAllThatCouldHideThem) {
+  const auto advice = [](uint64_t copied_until, uint64_t waited_until) {
+    Trace trace = example();
+    std::vector<TraceEvent>& events = trace.runs[0].events;
+    events[3].end = copied_until;
+    events[5].end = waited_until;
+    events[6].end = 1500;
+    const Profile profile = make_profile(trace, example_map(), "");
+    const ProfileRow& pool = *row(profile, "pool");
+    EXPECT_EQ(pool.copying, copied_until - 500);
+    EXPECT_EQ(pool.spent.npu, 200u);
+    EXPECT_EQ(pool.spent.host, 400 + 1300 - waited_until);
+    return fmt::format("{}", fmt::join(explain(profile, pool, nullptr).to_change, "\n"));
+  };
+  const std::string hidden = advice(900, 1200), not_hidden = advice(1300, 1300);
+  EXPECT_NE(hidden.find("put it later in the network"), std::string::npos) << hidden;
+  EXPECT_EQ(hidden.find("fewer weights"), std::string::npos) << hidden;
+  EXPECT_NE(not_hidden.find("fewer weights"), std::string::npos) << not_hidden;
+}
+
+// The bytes are those of the program, whatever the trace says of its memory.
+TEST(Explain, BudgetIsThatOfTheProgram) {
+  std::ifstream file(test::source_path("test/golden/ic_resnet8.ir"));
+  Result<Module> module =
+      parse_module(std::string(std::istreambuf_iterator<char>(file), {}), "golden.ir");
+  ASSERT_TRUE(module) << to_text(module.error());
+  const auto compiled =
+      compile_model(*std::move(module), {.target = find_target("imxrt700"),
+                                         .recipe = RecipeSpec{.backends = {"neutron", "portable"},
+                                                              .options = {.sram_bytes = 40000}}});
+  ASSERT_TRUE(compiled) << to_text(compiled.error());
+  const auto pte_file = PteFile::parse(compiled->pte(), "few.pte");
+  ASSERT_TRUE(pte_file) << to_text(pte_file.error());
+  const uint64_t bytes = sram_use(*compiled).total_bytes;
+  EXPECT_LE(bytes, 40000u);
+  const Profile profile = make_profile(example(), two_calls(), "");
+  const Explanation says = explain(profile, *row(profile, "conv + relu"), &*pte_file);
+  const std::string text = fmt::format("{}", fmt::join(says.to_change, "\n"));
+  EXPECT_NE(text.find(fmt::format("the program is planned for {} bytes, ", with_thousands(bytes))),
+            std::string::npos)
+      << text;
 }
 
 // 560 of 2,010 cycles: 300 of the NPU and 260 of the host.

@@ -1,6 +1,6 @@
 """Writes five samples of a 3-class model to the first .npz: x, label, float_output, and names, an
-array of strings, which no verb can read. The second .npz has results: output_0 and names. With `nan`
-one element of x is NaN."""
+array of strings, which no verb can read. The second .npz has results: output_0 and names. With a number
+that element of x is NaN."""
 import struct
 import sys
 import zipfile
@@ -24,8 +24,8 @@ names = npy("U", 3, (5,), ["one", "two", "six", "one", "ten"])
 with zipfile.ZipFile(sys.argv[1], "w") as archive:
     archive.writestr("names.npy", names)
     x = one_hot([0, 1, 2, 0, 1])
-    if sys.argv[3:] == ["nan"]:
-        x[4] = float("nan")
+    for at in sys.argv[3:]:
+        x[int(at)] = float("nan")
     archive.writestr("x.npy", npy("f", 4, (5, 3), x))
     archive.writestr("label.npy", npy("i", 8, (5,), [0, 1, 2, 0, 0]))
     archive.writestr("float_output.npy", npy("f", 4, (5, 3), one_hot([0, 1, 0, 2, 0])))
