@@ -445,6 +445,21 @@ TEST(Cycles, ArrayAndLimitAsComputedByHand) {
   // 80 positions of one step, drained in 2 cycles each.
   expect(cycles(kRt700, conv({1, 8, 10, 8, 8, 1, 1}, Packing::kChannels, kWithAdd)), 80,
          Limit::kWritePort);
+  // 12 rows of 3 steps, drained in 4 cycles each: 48, a third longer than it works.
+  Matmul matmul = {};
+  for (uint32_t& extent : matmul.batch) extent = 1;
+  matmul.rows = 12;
+  matmul.inner = 48;
+  matmul.columns = 4;
+  matmul.left_row_stride = 48;
+  matmul.left_inner_stride = 1;
+  matmul.right_inner_stride = 4;
+  matmul.right_column_stride = 1;
+  matmul.output_row_stride = 4;
+  matmul.output_column_stride = 1;
+  expect(cycles(kOdd, matmul), 36, Limit::kWritePort);
+  matmul.inner = 80;  // 5 steps: 60
+  expect(cycles(kOdd, matmul), 60, Limit::kArray);
 }
 
 }  // namespace

@@ -289,7 +289,12 @@ TEST_F(InC, AModelIsUsableAfterEveryError) {
   EXPECT_EQ(
       dtr_load(&model, bytes.bytes().data(), bytes.bytes().size(), dtr_host_environment()).error,
       DTR_BAD_CHECKSUM);
+  const int64_t before = 7;
+  need = {5, 3, &before};
   EXPECT_EQ(dtr_requirements_of(&model, &need).error, DTR_MISSING_METHOD);
+  EXPECT_EQ(need.state_bytes, 5u);  // as they were
+  EXPECT_EQ(need.memory_count, 3u);
+  EXPECT_EQ(need.memory_bytes, &before);
   EXPECT_EQ(dtr_input_count(&model), 0u);
   bytes.bytes()[program_.size() / 2] ^= std::byte{1};
   const dtr_environment nothing{};

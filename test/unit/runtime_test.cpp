@@ -601,6 +601,56 @@ TEST(Runtime, RefusesDimOrdersThatNameADimensionTwice) {
   for (const Error error : errors) EXPECT_EQ(error, Error::kMalformed);
 }
 
+// States may share an initial value: here `sharing` of 64, each of 16,384 bytes, and the others of
+// 256. What is copied is at most 16 times the file.
+TEST(Runtime, InitialValuesAreBoundedByTheFile) {
+  constexpr size_t kStates = 64, kBytes = 256;
+  const auto prepared = [&](size_t sharing, size_t& file_bytes) {
+    const std::vector<std::byte> initial(kBytes, std::byte{1});
+    MethodPlan plan = test::small_plan();
+    for (size_t i = 0; i < kStates; ++i)
+      plan.outputs.push_back(
+          plan.add_tensor({.name = "state" + std::to_string(i),
+                           .type = {.dtype = DType::kInt8, .shape = {int64_t{kBytes}}},
+                           .initial_state = initial}));
+    EXPECT_TRUE(plan_memory(plan));
+    plan.state_bytes = int64_t{1} << 20;  // room for the larger ones
+    std::vector<std::byte> bytes = serialize_program(plan)->bytes;
+    file_bytes = bytes.size();
+    const pte::Program& written = *pte::GetProgram(bytes.data());
+    const auto replace = [&](const void* at, const auto& value) {
+      std::memcpy(bytes.data() + (static_cast<const std::byte*>(at) - bytes.data()), &value,
+                  sizeof value);
+    };
+    const auto& offsets = *written.mutable_data_segments()->Get(0)->offsets();
+    size_t found = 0;
+    for (const pte::EValue* value : *written.execution_plan()->Get(0)->values()) {
+      const pte::Tensor* tensor = value->val_as_Tensor();
+      if (tensor == nullptr || tensor->allocation_info() == nullptr ||
+          tensor->data_buffer_idx() == 0 || found++ >= sharing)
+        continue;
+      replace(tensor->sizes()->data(), static_cast<int32_t>(kStates * kBytes));
+      replace(offsets.data() + tensor->data_buffer_idx(), uint64_t{0});
+    }
+    EXPECT_GE(found, sharing);
+    const AlignedCopy copy(bytes);
+    Program program;
+    EXPECT_TRUE(Program::load(copy.bytes(),
+                              {.kernels = runtime::portable::kernels(), .checksum = nullptr},
+                              &program)
+                    .ok());
+    return PreparedMethod().prepare(program).error;
+  };
+  size_t bytes = 0;
+  EXPECT_EQ(prepared(0, bytes), Error::kOk);
+  EXPECT_EQ(prepared(8, bytes), Error::kOk);
+  const size_t most = 16 * bytes / (kStates * kBytes);
+  ASSERT_LT(most, kStates - 2);
+  EXPECT_EQ(prepared(most - 1, bytes), Error::kOk);
+  EXPECT_EQ(prepared(most + 1, bytes), Error::kMalformed);
+  EXPECT_EQ(prepared(kStates, bytes), Error::kMalformed);
+}
+
 TEST(Runtime, EveryTruncationIsRefused) {
   const std::vector<std::byte> good = test::small_program();
   for (size_t size = 0; size < good.size(); ++size) {

@@ -220,6 +220,51 @@ TEST(SimulatorWatch, RefusesFlashInACall) {
   EXPECT_EQ(program.run().status, Status::kFlashAccess);
 }
 
+// A table is 256 bytes, all of which must be there.
+TEST(SimulatorWatch, RefusesTablesThatAreNotThere) {
+  const auto lookup = [](const Staged& program, Address table) {
+    return test::lookup(program.x, program.y, table, 32);
+  };
+  const auto matmul = [](const Staged& program, Address table) {  // 8×4 by 4×4
+    Matmul made{.left = program.x,
+                .right = program.x,
+                .output = program.y,
+                .batch = {1, 1, 1, 1},
+                .rows = 8,
+                .inner = 4,
+                .columns = 4,
+                .left_row_stride = 4,
+                .left_inner_stride = 1,
+                .right_inner_stride = 4,
+                .right_column_stride = 1,
+                .output_row_stride = 4,
+                .output_column_stride = 1,
+                .rescale = {1 << 30, 0},
+                .clamp_low = -128,
+                .clamp_high = 127,
+                .flags = kWithTable};
+    made.table = table;
+    return made;
+  };
+  const auto run = [](const auto& make, uint32_t written) {
+    Staged program;
+    const Address table = program.test_case.builder.scratch(256);
+    program.test_case.builder.add(Fill{table, written, 1});
+    program.test_case.builder.add(make(program, table));
+    return program.run();
+  };
+  const auto expect = [&](const auto& make) {
+    EXPECT_EQ(run(make, 256).status, Status::kOk);
+    for (const uint32_t written : {1U, 255U}) {
+      const Report report = run(make, written);
+      EXPECT_EQ(report.status, Status::kReadsUninitialized) << written;
+      EXPECT_EQ(report.command, 1U) << written;
+    }
+  };
+  expect(lookup);
+  expect(matmul);
+}
+
 TEST(SimulatorWatch, RefusesWritesUnderACopy) {
   Staged program;
   program.test_case.builder.copy(program.weights, program.constant, 64);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <random>
 
@@ -26,7 +28,7 @@ struct Segment {
 // A file without a checksum whose entries have these keys, in this order, and one segment of `data`
 // bytes; all entries name the segment with that index.
 std::vector<std::byte> file_of(const std::vector<std::string>& keys, Segment segment = {},
-                               size_t data = 0, uint32_t index = 0) {
+                               size_t data = 0, uint32_t index = 0, uint32_t version = 0) {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<ptd::NamedData>> named;
   for (const std::string& key : keys)
@@ -35,8 +37,8 @@ std::vector<std::byte> file_of(const std::vector<std::string>& keys, Segment seg
       ptd::CreateDataSegment(builder, segment.offset, segment.size)};
   const auto segment_vector = builder.CreateVector(segments);
   const auto named_vector = builder.CreateVector(named);
-  ptd::FinishFlatTensorBuffer(builder,
-                              ptd::CreateFlatTensor(builder, 0, segment_vector, named_vector));
+  ptd::FinishFlatTensorBuffer(
+      builder, ptd::CreateFlatTensor(builder, version, segment_vector, named_vector));
   const std::span structure(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()),
                             builder.GetSize());
   constexpr uint32_t kHeaderBytes = 40, kInserted = align_in_file(kHeaderBytes);
@@ -132,6 +134,35 @@ TEST(TensorFile, SegmentsLieInTheFile) {
   EXPECT_EQ(error({0, 32}, UINT32_MAX), pte::Error::kMalformed);
 }
 
+TEST(TensorFile, OtherVersionsAreRefused) {
+  EXPECT_EQ(opened(file_of({"a"}, {0, 32}, 32, 0, 0)), pte::Error::kOk);
+  for (const uint32_t version : {1U, UINT32_MAX})
+    EXPECT_EQ(opened(file_of({"a"}, {0, 32}, 32, 0, version)), pte::Error::kNewerVersion);
+}
+
+// Its place and its size, each of 64 bits, end before the first segment.
+TEST(TensorFile, TheStructureLiesBeforeTheSegments) {
+  const std::vector<std::byte> whole = file_of({"a"}, {0, 32}, 32);
+  uint64_t base = 0;
+  std::memcpy(&base, whole.data() + 32, sizeof base);
+  ASSERT_EQ(base + 32, whole.size());
+  const auto error = [&](uint64_t offset, uint64_t size) {
+    std::vector<std::byte> bytes = whole;
+    std::memcpy(bytes.data() + 16, &offset, sizeof offset);
+    std::memcpy(bytes.data() + 24, &size, sizeof size);
+    return opened(bytes);
+  };
+  EXPECT_EQ(error(0, base), pte::Error::kOk);
+  EXPECT_EQ(error(48, base - 48), pte::Error::kOk);
+  for (const auto& [offset, size] : {std::pair{uint64_t{48}, base - 47},
+                                     {base, uint64_t{1}},
+                                     {base + 1, uint64_t{0}},
+                                     {base + 16, uint64_t{16}},
+                                     {UINT64_MAX, base + 1},
+                                     {uint64_t{48}, UINT64_MAX - 8}})
+    EXPECT_EQ(error(offset, size), pte::Error::kMalformed) << offset << ", " << size;
+}
+
 TEST(TensorFile, EveryTruncationIsRefused) {
   const std::vector<std::byte> whole = file_of({"a", "b"}, {0, 48}, 48);
   EXPECT_EQ(opened(whole), pte::Error::kOk);
@@ -146,7 +177,8 @@ TEST(TensorFile, ChangesAreFoundByTheChecksum) {
   writer.add("w", {DType::kInt8, {5}}, std::vector<std::byte>(5, std::byte{3}));
   std::vector<std::byte> bytes = writer.finish();
   EXPECT_EQ(opened(bytes), pte::Error::kOk);
-  const auto at = std::ranges::search(bytes, std::vector<std::byte>(5, std::byte{3})).begin();
+  const std::vector<std::byte> content(5, std::byte{3});
+  const auto at = std::search(bytes.begin(), bytes.end(), content.begin(), content.end());
   ASSERT_NE(at, bytes.end());
   at[4] = std::byte{4};
   EXPECT_EQ(opened(bytes), pte::Error::kBadChecksum);
@@ -176,6 +208,28 @@ TEST(TensorFile, OnlyTheTensorItselfFits) {
   EXPECT_FALSE(fits({2, 3}, {0, 1}, pte::ScalarType::Byte));
   EXPECT_FALSE(fits({2, 3}, {0, 1}, pte::ScalarType::Float));
   EXPECT_FALSE(fits({2, 4}, {0, 1}));
+}
+
+// Of a tensor of six bytes: neither less nor more.
+TEST(TensorFile, DataAreTheBytesOfTheTensor) {
+  for (const size_t bytes : {5u, 6u, 7u, 12u}) {
+    TensorFileWriter writer;
+    const std::string key =
+        writer.add("w", {DType::kInt8, {2, 3}}, std::vector<std::byte>(bytes, std::byte{3}));
+    const auto pte_file = PtdFile::parse(writer.finish(), "written.ptd");
+    ASSERT_TRUE(pte_file.has_value()) << to_text(pte_file.error());
+    const ptd::NamedData* entry = pte_file->file().find(key);
+    ASSERT_NE(entry, nullptr);
+    ASSERT_EQ(pte_file->file().data(*entry).size(), bytes);
+    flatbuffers::FlatBufferBuilder b;
+    const std::vector<int32_t> sizes{2, 3};
+    const std::vector<uint8_t> order{0, 1};
+    b.Finish(pte::CreateTensorDirect(b, pte::ScalarType::Char, 0, &sizes, &order));
+    EXPECT_EQ(
+        pte_file->file().fits(*entry, *flatbuffers::GetRoot<pte::Tensor>(b.GetBufferPointer())),
+        bytes == 6)
+        << bytes;
+  }
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ struct Said {
   uint32_t constant = 0;
   bool planned = false;
   uint32_t memory = 1, offset = 0, offset_high = 0;
+  int32_t storage_offset = 0;
 };
 Error tensor(Said said) {
   Parts parts;
@@ -85,7 +86,8 @@ Error tensor(Said said) {
   parts.buffers.push_back(CreateBuffer(parts.b, 0));
   parts.b.ForceVectorAlignment(8, 1, 16);
   parts.buffers.push_back(CreateBuffer(parts.b, parts.b.CreateVector(std::vector<uint8_t>(8))));
-  parts.add(CreateTensor(parts.b, said.dtype, 0, sizes, order, said.constant, place));
+  parts.add(
+      CreateTensor(parts.b, said.dtype, said.storage_offset, sizes, order, said.constant, place));
   if (!said.planned && said.constant == 0) parts.inputs.push_back(0);
   return open(parts.finish()).error;
 }
@@ -161,6 +163,16 @@ TEST(VerifyPlan, PlacesLieInTheirMemoryAndAreAligned) {
     Parts parts;
     parts.memories.push_back(bytes);
     EXPECT_EQ(open(parts.finish()).error, error) << bytes;
+  }
+}
+
+// Of no tensor does the runtime skip what is stored before it.
+TEST(VerifyPlan, TensorsBeginAtTheirStorage) {
+  for (const int32_t offset : {1, -1, INT32_MAX}) {
+    EXPECT_EQ(tensor({.sizes = {4}, .storage_offset = offset}), Error::kUnsupported);
+    EXPECT_EQ(tensor({.sizes = {4}, .planned = true, .storage_offset = offset}),
+              Error::kUnsupported);
+    EXPECT_EQ(tensor({.sizes = {4}, .constant = 1, .storage_offset = offset}), Error::kUnsupported);
   }
 }
 
