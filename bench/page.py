@@ -185,8 +185,8 @@ def paired_simulation(record):
     heads = ["ours, best ms", "median", "peer, best ms", "median", "faster", "goal", "met"]
     return f"""In pairs, by `bench/simulation.py`: one run at commit `{record['commit']}`, {record['date']}, {record['cpu']} ({record['instruction_set']}), yardstick {record['yardstick_ms']} ms,
 on a computer that others used too; the programs took turns. Both run the same int8 `.tflite` file, mobilenet_v2's being the one that a converter would get;
-only ours and `BUILTIN_REF` are bit-exact, and only ours counts cycles. The table above is of an older commit and of a processor without AVX-512; of its
-XNNPACK only the first thread was held to one CPU, and its pool has a thread for each.
+only ours and `BUILTIN_REF` are bit-exact, and only ours counts cycles. In the table above the peers' times are those of `bench/anchors.json`; of XNNPACK there only the
+first thread was held to one CPU, and its pool has a thread for each.
 
 {table(["model", "peer", *heads], pairs, 2)}
 

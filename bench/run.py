@@ -3,7 +3,8 @@
 bench/performance.json, and docs/performance.md from it, beside the peers of bench/anchors.json.
 
     bench/run.py [--shared DIR] [--build build/release] [--repeats N]      measure all and write
-    both files
+    both files; with the Python of bench/measure_anchors (build/anchors, or --peers PYTHON) also the
+    pairs with LiteRT and whole processes (bench/simulation.py, bench/processes.py) in the same run
     bench/run.py --check                                                    exit code 1 where the
     page, or a figure that is the same in
                                                                             every run, is not what
@@ -113,7 +114,7 @@ def write(args, deuteron):
     changed = [
         line
         for line in git("status", "--porcelain").splitlines()
-        if not line.endswith((RECORD.name, PAGE.name))
+        if not line.endswith((RECORD.name, PAGE.name, "simulation.json", "processes.json"))
     ]
     if changed:
         sys.exit(
@@ -152,6 +153,13 @@ def write(args, deuteron):
             "cortex_m": cortex_m.measure(cortex_m.Bench(deuteron, work)),
         }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    if args.peers.exists():
+        for name in ("simulation", "processes"):
+            print(f"running bench/{name}.py", flush=True)
+            command = [args.peers, ROOT / f"bench/{name}.py", "--shared", args.shared]
+            subprocess.run([*command, "--build", args.build], check=True)
+    else:
+        print(f"{args.peers} is not there: pairs and processes stay as they were measured")
     PAGE.write_text(page.document(json.loads(RECORD.read_text()), json.loads(ANCHORS.read_text())))
     print(f"wrote {RECORD} and {PAGE}")
 
@@ -235,6 +243,7 @@ def main():
     )
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--peers", type=Path, default=ROOT / "build/anchors/bin/python")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     deuteron = (args.build / "deuteron").resolve()
