@@ -432,6 +432,7 @@ class BudgetSearch {
   const ProgramBytes& program_bytes_;
   unsigned threads_;
   std::vector<uint64_t> outside_;  // by call
+  bool has_delegates_;
   MadePlans& made_;
   uint64_t largest_ = 0, cycles_unlimited_ = 0;  // of the plan without a budget
   bool is_near_smallest_ = false;                // a limit below the budget has no plan
