@@ -57,7 +57,9 @@ void add_calibration_options(CLI::App* verb, std::vector<std::string>& data, Com
                    "Calibrate on at most so many of the samples, evenly spaced (of a model with "
                    "states: the first ones)")
       ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(load)
+      ->excludes(verb->get_option("--calibrate-random"));
   verb->add_option("--save-calibration", o.save_calibration, "Write the observed ranges (.json)")
       ->excludes(load);
   verb->add_option("--observer", o.observer,
