@@ -83,6 +83,8 @@ class BudgetSearch {
         program_bytes_(program_bytes),
         threads_(threads),
         outside_(bytes_outside(emitted.plan)),
+        has_delegates_(std::ranges::any_of(
+            emitted.partitions, [](const auto& partition) { return partition != nullptr; })),
         made_(made) {}
 
   Result<MemoryMap> run() {
@@ -166,7 +168,9 @@ class BudgetSearch {
   }
 
   // What a plan made that way costs. Plans it unless an earlier search did.
-  Result<std::optional<PlanChoice>> plan(const PlanWay& way) {
+  Result<std::optional<PlanChoice>> plan(PlanWay way) {
+    if (!has_delegates_)  // only the placement of tensors may differ
+      way = {.limit = kUnlimited, .overlaps = kWays.back(), .placement = way.placement};
     auto known = made_.choices.find(way);
     if (known == made_.choices.end()) {
       DTR_ASSIGN(const std::optional<PlanChoice> made, make_plan(way));
