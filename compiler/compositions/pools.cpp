@@ -13,16 +13,15 @@ constexpr int64_t kMostInWindows = int64_t{1} << 24;  // of all windows
 
 }  // namespace
 
-Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const WindowRow& row) {
-  if (row.kernel > kMostInWindows / std::max<int64_t>(row.count, 1))
-    return builder.unsupported(fmt::format("{} windows of {} elements", row.count, row.kernel));
+Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const ops::WindowAxis& axis) {
+  if (axis.kernel > kMostInWindows / std::max<int64_t>(axis.out, 1))
+    return builder.unsupported(fmt::format("{} windows of {} elements", axis.out, axis.kernel));
   std::vector<Ints> windows;
-  for (int64_t i = 0; i < row.count; ++i) {
+  for (int64_t o = 0; o < axis.out; ++o) {
     Ints& window = windows.emplace_back();
-    for (int64_t k = 0; k < row.kernel; ++k) {
-      const int64_t place = i * row.stride - row.padding + k * row.dilation;
-      if (place >= 0 && place < row.extent) window.push_back(place);
-    }
+    const ops::WindowAxis::Taps taps = axis.taps(o);
+    for (int64_t k = taps.begin; k < taps.end; ++k)
+      window.push_back(axis.first(o) + k * axis.dilation);
   }
   return windows;
 }

@@ -2,19 +2,16 @@
 #pragma once
 
 #include "compiler/ir/builder.h"
+#include "compiler/ops/window.h"
 
 namespace dtr::compositions {
 
 // Of each pooled dimension, and of each window along it, the places in the operand that it has.
 using Windows = std::vector<std::vector<Ints>>;
 
-// The windows along one dimension of `extent` elements; padding is no part of them. Error: more
-// than 2^24 elements of all of them.
-struct WindowRow {
-  int64_t extent = 0, count = 0;  // of elements, of windows
-  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
-};
-Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const WindowRow& row);
+// The windows along one dimension; padding is no part of them. Error: more than 2^24 elements of
+// all of them.
+Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const ops::WindowAxis& axis);
 
 // The places of the greatest element of each window of x (…, pooled dimensions), numbered over the
 // pooled dimensions, in the shape of the pool's result: int64. The first of equal ones. Errors:

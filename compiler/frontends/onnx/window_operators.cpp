@@ -213,40 +213,46 @@ struct PoolRule {
   bool ceil_mode = false, counts_padding = false;
 };
 
-// The windows with gaps along a dimension: how many, how far the last one reaches beyond the
-// padding, and by what the sum of each is divided.
-struct GapRow {
-  int64_t count = 0, beyond = 0;
-  std::vector<double> divisors;
-};
-GapRow gap_row(const Window& window, size_t i, int64_t extent, const PoolRule& rule) {
-  const int64_t span = (window.kernel[i] - 1) * window.dilation[i] + 1, stride = window.stride[i];
-  const int64_t padded = extent + window.begin[i] + window.end[i];
-  GapRow row;
-  if (padded < span) return row;
-  row.count = (padded - span + (rule.ceil_mode ? stride - 1 : 0)) / stride + 1;
-  // The last one begins in x or before it.
-  if (rule.ceil_mode && (row.count - 1) * stride >= extent + window.begin[i]) --row.count;
-  row.beyond = std::max<int64_t>((row.count - 1) * stride + span - padded, 0);
-  for (int64_t at = 0; at < row.count; ++at) {
-    int64_t elements = 0;
-    for (int64_t k = 0; k < window.kernel[i]; ++k) {
-      const int64_t place = at * stride - window.begin[i] + k * window.dilation[i];
-      elements += rule.counts_padding            ? place < extent + window.end[i] ? 1 : 0
-                  : place >= 0 && place < extent ? 1
-                                                 : 0;
-    }
-    row.divisors.push_back(static_cast<double>(std::max<int64_t>(elements, 1)));
+// The windows along dimension `i`, of `extent` elements.
+ops::WindowAxis axis_of(const Window& window, size_t i, int64_t extent, bool ceil_mode) {
+  ops::WindowAxis axis{.in = extent,
+                       .kernel = window.kernel[i],
+                       .stride = window.stride[i],
+                       .pad = window.begin[i],
+                       .pad_end = window.end[i],
+                       .dilation = window.dilation[i]};
+  axis.out = ops::window_outputs(axis, ceil_mode);
+  return axis;
+}
+
+// How far the last window reaches beyond the padding.
+int64_t beyond_padding(const ops::WindowAxis& axis) {
+  const int64_t end = axis.first(axis.out - 1) + (axis.kernel - 1) * axis.dilation + 1;
+  return std::max<int64_t>(end - axis.in - axis.pad_end, 0);
+}
+
+// By what the sum of each window is divided.
+std::vector<double> divisors_of(const ops::WindowAxis& axis, bool counts_padding) {
+  ops::WindowAxis counted = axis;
+  if (counts_padding) {
+    counted.in += axis.pad + axis.pad_end;
+    counted.pad = counted.pad_end = 0;
   }
-  return row;
+  std::vector<double> divisors;
+  for (int64_t o = 0; o < axis.out; ++o) {
+    const ops::WindowAxis::Taps taps = counted.taps(o);
+    divisors.push_back(static_cast<double>(std::max<int64_t>(taps.end - taps.begin, 1)));
+  }
+  return divisors;
 }
 
 // Sums of windows as a convolution of each channel by ones, divided by the number of elements.
 Result<ValueId> summed_with_gaps(NodeImport& node, ValueId x, const Window& window,
                                  const PoolRule& rule) {
   const Shape of = node.shape(x);
-  const GapRow down = gap_row(window, 0, of[2], rule), across = gap_row(window, 1, of[3], rule);
-  if (down.count < 1 || across.count < 1)
+  const ops::WindowAxis down = axis_of(window, 0, of[2], rule.ceil_mode),
+                        across = axis_of(window, 1, of[3], rule.ceil_mode);
+  if (down.out < 1 || across.out < 1)
     return node.invalid(
         fmt::format("a window of [{}] over {}", fmt::join(window.kernel, ", "), to_string(of)));
   DTR_ASSIGN(
@@ -255,17 +261,18 @@ Result<ValueId> summed_with_gaps(NodeImport& node, ValueId x, const Window& wind
   Attributes attributes{{"transposed", false},          {"stride", window.stride},
                         {"dilation", window.dilation},  {"padding", window.begin},
                         {"output_padding", Ints{0, 0}}, {"groups", of[1]}};
-  const Ints end{window.end[0] + down.beyond, window.end[1] + across.beyond};
+  const Ints end{window.end[0] + beyond_padding(down), window.end[1] + beyond_padding(across)};
   if (window.begin != end) attributes.set("padding_end", end);
   DTR_ASSIGN(const ValueId sum, node.emit("aten.convolution", {x, ones}, attributes));
   if (rule.kind == Pool::kSum) return sum;
   std::vector<double> factors;
-  for (const double rows : down.divisors)
-    for (const double columns : across.divisors) factors.push_back(1 / (rows * columns));
+  for (const double rows : divisors_of(down, rule.counts_padding))
+    for (const double columns : divisors_of(across, rule.counts_padding))
+      factors.push_back(1 / (rows * columns));
   if (std::ranges::adjacent_find(factors, std::not_equal_to<>()) == factors.end())
     return node.times(sum, factors[0]);
   DTR_ASSIGN(const ValueId factor,
-             node.constant(DType::kFloat32, factors, Shape{1, 1, down.count, across.count}));
+             node.constant(DType::kFloat32, factors, Shape{1, 1, down.out, across.out}));
   return node.mul(sum, factor);
 }
 
@@ -399,13 +406,9 @@ Result<ValueId> greatest(NodeImport& node, ValueId x, const Shape& result, bool 
   DTR_ASSIGN(const Window window, pool_window(node, of));
   compositions::Windows windows;
   for (size_t i = 0; i < window.kernel.size(); ++i) {
-    DTR_ASSIGN(windows.emplace_back(),
-               compositions::windows_of(node, {.extent = of[2 + i],
-                                               .count = result[2 + i],
-                                               .kernel = window.kernel[i],
-                                               .stride = window.stride[i],
-                                               .padding = window.begin[i],
-                                               .dilation = window.dilation[i]}));
+    ops::WindowAxis axis = axis_of(window, i, of[2 + i], false);
+    axis.out = result[2 + i];
+    DTR_ASSIGN(windows.emplace_back(), compositions::windows_of(node, axis));
   }
   DTR_ASSIGN(ValueId places, compositions::places_of_greatest(node, x, windows, result));
   const int64_t elements = element_count(Shape(of.begin() + 2, of.end()));

@@ -89,11 +89,11 @@ Result<compositions::Windows> windows_of(const NodeImport& node, const Attribute
   compositions::Windows windows(in.size());
   for (size_t d = 0; d < in.size(); ++d) {
     const size_t at = d + skipped;
-    DTR_ASSIGN(windows[d], compositions::windows_of(node, {.extent = in[d],
-                                                           .count = out[d],
+    DTR_ASSIGN(windows[d], compositions::windows_of(node, {.in = in[d],
+                                                           .out = out[d],
                                                            .kernel = kernel[at],
                                                            .stride = stride[at],
-                                                           .padding = padding[at],
+                                                           .pad = padding[at],
                                                            .dilation = dilation[at]}));
   }
   return windows;
