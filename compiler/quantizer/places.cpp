@@ -70,7 +70,6 @@ std::vector<OpId> find_places(const Graph& graph, const std::vector<bool>& quant
     left[id->index] = false;
     found.push_back(*id);
   }
-  std::ranges::sort(found);
   return found;
 }
 

@@ -8,10 +8,10 @@
 
 namespace dtr {
 
-// The ops that stay float for the places that they compute, in program order: elementwise ones, and
-// what only moves elements between such and float values. What scales or bounds the result of a
-// convolution or matrix product in the same call is none of them. `quantized`, by op slot: those
-// that would be int8.
+// The ops that stay float for the places that they compute: elementwise ones, and what only moves
+// elements between such and float values. What scales or bounds the result of a convolution or
+// matrix product in the same call is none of them. `quantized`, by op slot: those that would be
+// int8.
 std::vector<OpId> find_places(const Graph& graph, const std::vector<bool>& quantized);
 
 }  // namespace dtr
