@@ -44,25 +44,7 @@ std::optional<size_t> axis_of_operand(const Graph& graph, const Op& op, size_t a
   if (op.def == &ops::kPermute) return static_cast<size_t>(permutation_of(op)[axis]);
   return axis_through_view(graph.type(op.operands[0]).shape, graph.type(op.results[0]).shape, axis);
 }
-std::optional<size_t> axis_of_result(const Graph& graph, const Op& op, size_t axis) {
-  if (op.def == &ops::kView)
-    return axis_through_view(graph.type(op.results[0]).shape, graph.type(op.operands[0]).shape,
-                             axis);
-  const Ints dims = permutation_of(op);
-  return static_cast<size_t>(std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) -
-                             dims.begin());
-}
 bool keeps_elements(const Op& op) { return op.def == &ops::kPermute || op.def == &ops::kView; }
-
-// Whether weight and bias of a layer can be computed anew.
-tl::expected<void, std::string> check_weights(const Graph& graph, const Op& layer) {
-  const ValueId bias = operand_or_absent(layer, 2);
-  for (const ValueId weight : {layer.operands[1], bias})
-    if (weight.valid() && !is_float_constant(graph, weight))
-      return Reason(fmt::format("`{}` of {} is computed while the model runs",
-                                graph.value(weight).name, layer.def->name));
-  return {};
-}
 
 std::string names_axis(const Graph& graph, const Op& layer, ValueId value, size_t axis) {
   return fmt::format("the channels of {} are dimension {} of `{}`, not {}", layer.def->name,
@@ -161,6 +143,25 @@ tl::expected<OpId, std::string> find_before(const Graph& graph, ValueId value,
 }
 
 }  // namespace
+
+std::optional<size_t> axis_behind(const Graph& graph, const Op& op, size_t axis) {
+  if (!keeps_elements(op)) return std::nullopt;
+  if (op.def == &ops::kView)
+    return axis_through_view(graph.type(op.results[0]).shape, graph.type(op.operands[0]).shape,
+                             axis);
+  const Ints dims = permutation_of(op);
+  return static_cast<size_t>(std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) -
+                             dims.begin());
+}
+
+tl::expected<void, std::string> check_weights(const Graph& graph, const Op& layer) {
+  const ValueId bias = operand_or_absent(layer, 2);
+  for (const ValueId weight : {layer.operands[1], bias})
+    if (weight.valid() && !is_float_constant(graph, weight))
+      return Reason(fmt::format("`{}` of {} is computed while the model runs",
+                                graph.value(weight).name, layer.def->name));
+  return {};
+}
 
 bool is_layer(const Op& op) { return op.def == &ops::kConvolution || op.def == &ops::kLinear; }
 
@@ -266,7 +267,7 @@ tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value,
       return Reason(
           fmt::format("`{}` is read by {}, not by a convolution or linear", name, op.def->name));
     if (axis) {
-      const auto there = axis_of_result(graph, op, *axis);
+      const auto there = axis_behind(graph, op, *axis);
       if (!there)
         return Reason(
             fmt::format("dimension {} of `{}` is not a dimension of its view", *axis, name));

@@ -49,8 +49,15 @@ tl::expected<OpId, std::string> layer_before(const Graph& graph, ValueId value,
 tl::expected<OpId, std::string> layer_after(const Graph& graph, ValueId value,
                                             std::optional<size_t> axis);
 
+// Where dimension `axis` of a permute's or view's operand is in its result; std::nullopt for other
+// ops, and for a dimension that is not whole there.
+std::optional<size_t> axis_behind(const Graph& graph, const Op& op, size_t axis);
+
 // True for convolutions and linear layers.
 bool is_layer(const Op& op);
+// Whether weight and bias of a layer can be computed anew. Error: the reason, if one is no float
+// constant.
+tl::expected<void, std::string> check_weights(const Graph& graph, const Op& layer);
 // The dimension of the channels in `value`, the layer's operand or result.
 size_t channel_axis(const Graph& graph, const Op& layer, ValueId value);
 

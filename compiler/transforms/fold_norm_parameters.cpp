@@ -5,9 +5,6 @@
 //
 // Every reader must be a linear, or a convolution over the normalized dimension, with weights that
 // nobody else reads; permutes, and views that keep that dimension, may be between.
-#include <algorithm>
-#include <optional>
-
 #include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
 
@@ -55,37 +52,17 @@ class FoldNormParameters : public EachOpPass<FoldNormParameters> {
     if (read.output_uses > 0 || read.uses.empty()) return false;
     for (const Use& use : read.uses) {
       const Op& op = graph_.op(use.op);
-      if (const auto moved = axis_behind(op, axis)) {
+      if (const auto moved = axis_behind(graph_, op, axis)) {
         if (!find_layers(op.results[0], *moved, shifts, layers)) return false;
         continue;
       }
       if (!is_layer(op) || use.operand != 0 || channel_axis(graph_, op, value) != axis ||
-          (shifts && !takes_offsets(op)) || !owns_weights(op))
+          (shifts && !takes_offsets(op)) || !check_weights(graph_, op) ||
+          graph_.value(op.operands[1]).uses.size() > 1)  // a copy would take their bytes again
         return false;
       layers.push_back(use.op);
     }
     return true;
-  }
-
-  // Where the channels are behind a permute, or a view that keeps them as the last dimension.
-  std::optional<size_t> axis_behind(const Op& op, size_t axis) const {
-    if (op.def == &ops::kPermute) {
-      const Ints& dims = op.attributes.get<Ints>("dims");
-      return static_cast<size_t>(std::ranges::find(dims, static_cast<int64_t>(axis)) -
-                                 dims.begin());
-    }
-    const Shape& before = graph_.type(op.operands[0]).shape;
-    const Shape& behind = graph_.type(op.results[0]).shape;
-    const bool keeps = op.def == &ops::kView && axis + 1 == before.size() && !behind.empty() &&
-                       behind.back() == before.back();
-    return keeps ? std::optional(behind.size() - 1) : std::nullopt;
-  }
-
-  // Constants of floats; a copy for this layer alone would take their bytes again.
-  bool owns_weights(const Op& op) const {
-    for (size_t i = 1; i < op.operands.size(); ++i)
-      if (op.operands[i].valid() && !is_float_constant(graph_, op.operands[i])) return false;
-    return graph_.value(op.operands[1]).uses.size() == 1;
   }
 };
 
