@@ -58,12 +58,13 @@ void for_each_weight(const Graph& graph, const Op& layer, std::vector<double>& w
   const Shape& shape = graph.type(layer.operands[1]).shape;
   const auto outer = static_cast<size_t>(shape[0]), inner = static_cast<size_t>(shape[1]);
   const size_t plane = weights.size() / std::max<size_t>(outer * inner, 1);
-  const size_t in_group = outer / groups_of(layer);
-  for (size_t i = 0; i < outer; ++i)
+  const size_t in_group = std::max<size_t>(outer / groups_of(layer), 1);
+  const bool transposed = is_transposed(layer);
+  for (size_t i = 0, at = 0; i < outer; ++i)
     for (size_t j = 0; j < inner; ++j) {
-      const size_t across = i / std::max<size_t>(in_group, 1) * inner + j;
-      const auto [in, out] = is_transposed(layer) ? std::pair(i, across) : std::pair(across, i);
-      for (size_t k = 0; k < plane; ++k) visit(weights[(i * inner + j) * plane + k], in, out);
+      const size_t across = i / in_group * inner + j;
+      const size_t in = transposed ? i : across, out = transposed ? across : i;
+      for (size_t k = 0; k < plane; ++k) visit(weights[at++], in, out);
     }
 }
 
