@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -211,15 +212,17 @@ class GraphPlan {
       return fail(DiagnosticId::kIrInvalid,
                   fmt::format("{} cannot be evaluated in float", op.def->name));
     // An elementwise op without broadcasting may work on elements in any order, as long as it is
-    // one.
+    // one; batch_norm in both.
     Order order = Order::kLogical;
-    if (op.def->has_trait(kElementwise) &&
-        std::ranges::all_of(
-            op.operands,
-            [&](ValueId v) { return v.valid() && graph_.type(v).shape == view->result().shape; }) &&
-        std::ranges::any_of(op.operands, [&](ValueId v) {
-          return buffer(v, Order::kChannelsLast) >= 0 && buffer(v, Order::kLogical) < 0;
-        }))
+    const auto is_only_channels_last = [&](ValueId v) {
+      return buffer(v, Order::kChannelsLast) >= 0 && buffer(v, Order::kLogical) < 0;
+    };
+    const bool is_elementwise =
+        op.def->has_trait(kElementwise) && std::ranges::all_of(op.operands, [&](ValueId v) {
+          return v.valid() && graph_.type(v).shape == view->result().shape;
+        });
+    if (is_elementwise ? std::ranges::any_of(op.operands, is_only_channels_last)
+                       : op.def == &ops::kBatchNorm && is_only_channels_last(op.operands[0]))
       order = Order::kChannelsLast;
     Step step{.op = id, .order = order};
     for (const ValueId operand : op.operands)
@@ -491,10 +494,17 @@ class OneDnnExecutor final : public Executor {
       case Step::Kind::kReference: {
         const Op& op = graph_.op(step.op);
         std::vector<TensorView> operands, results;
-        for (size_t i = 0; i < op.operands.size(); ++i)
-          operands.push_back(op.operands[i].valid() ? view_of(op.operands[i], step.order, run)
-                                                    : TensorView{});
-        for (const ValueId result : op.results) results.push_back(view_of(result, step.order, run));
+        const auto view = [&](ValueId value) {
+          if (!value.valid()) return TensorView{};
+          TensorView tensor = view_of(value, step.order, run);
+          // Channels that come last are dimension 1 of rows of pixels.
+          if (op.def == &ops::kBatchNorm && step.order == Order::kChannelsLast &&
+              tensor.shape.size() == 4)
+            tensor.shape = {tensor.shape[0] * tensor.shape[2] * tensor.shape[3], tensor.shape[1]};
+          return tensor;
+        };
+        std::ranges::transform(op.operands, std::back_inserter(operands), view);
+        std::ranges::transform(op.results, std::back_inserter(results), view);
         return evaluation(graph_, op)(BoundOpView(graph_, step.op), operands, results);
       }
     }

@@ -1,5 +1,6 @@
 // aten.batch_norm in evaluation mode: (x − mean) / √(var + eps) · weight + bias along dimension 1.
 #include <cmath>
+#include <vector>
 
 #include "compiler/ops/define.h"
 
@@ -36,15 +37,24 @@ void evaluate(const OpView& view, std::span<const TensorView> operands,
   const Shape& shape = operands[0].shape;
   const T* x = operands[0].values<T>().data();
   T* y = results[0].values<T>().data();
-  const int64_t channels = shape[1];
-  const int64_t planes = shape[0] * channels;
-  const int64_t plane = planes == 0 ? 0 : operands[0].elements() / planes;
+  const auto channels = static_cast<size_t>(shape[1]);
+  const auto elements = static_cast<size_t>(operands[0].elements());
+  if (elements == 0) return;
   const T eps = static_cast<T>(view.attribute<double>("eps"));
-  for (int64_t p = 0; p < planes; ++p) {
-    const auto c = static_cast<size_t>(p % channels);
-    const T scale = parameter(1, c, T{1}) / std::sqrt(parameter(4, c, T{}) + eps);
-    const T offset = parameter(2, c, T{0}) - parameter(3, c, T{}) * scale;
-    for (int64_t i = p * plane; i < (p + 1) * plane; ++i) y[i] = x[i] * scale + offset;
+  std::vector<T> scale(channels), offset(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    scale[c] = parameter(1, c, T{1}) / std::sqrt(parameter(4, c, T{}) + eps);
+    offset[c] = parameter(2, c, T{0}) - parameter(3, c, T{}) * scale[c];
+  }
+  const size_t plane = elements / (static_cast<size_t>(shape[0]) * channels);
+  for (size_t at = 0; at < elements; at += plane * channels) {
+    if (plane == 1) {
+      for (size_t c = 0; c < channels; ++c) y[at + c] = x[at + c] * scale[c] + offset[c];
+      continue;
+    }
+    for (size_t c = 0; c < channels; ++c)
+      for (size_t i = at + c * plane; i < at + (c + 1) * plane; ++i)
+        y[i] = x[i] * scale[c] + offset[c];
   }
 }
 

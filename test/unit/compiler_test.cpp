@@ -44,7 +44,14 @@ constexpr std::string_view kForms = R"(graph @forward(%x: f32[2,3,11,9], %z: f32
   %w8: f32[9,42] = constant seeded<13>
   %linear: f32[2,9] = aten.linear(%flat, %w8, _)
   %mixed: f32[2,5,11,9] = aten.add.Tensor(%z, %z)
-  return %linear, %rank4, %grouped, %transposed, %same, %sum, %mixed, %x
+  %gamma: f32[4] = constant seeded<14>
+  %mean: f32[4] = constant seeded<15>
+  %variance: f32[4] = constant seeded<16>
+  %normal: f32[2,4,5,3] = aten.batch_norm(%grouped, %gamma, _, %mean, %variance) {eps = 4.0}
+  %bounded: f32[2,4,5,3] = aten.relu(%normal)
+  %gamma3: f32[3] = constant seeded<17>
+  %logical: f32[2,3,11,9] = aten.batch_norm(%x, %gamma3, _, %gamma3, %gamma3) {eps = 4.0}
+  return %linear, %bounded, %logical, %rank4, %grouped, %transposed, %same, %sum, %mixed, %x
 }
 )";
 
