@@ -327,7 +327,8 @@ class Compiler {
   Result<void> convert_graph() {
     const std::optional<Diagnostic> warning =
         not_finite_warning(c_.module, graph(), *c_.calibration);
-    DTR_ASSIGN(c_.conversion, convert(c_.module, graph(), annotation_, *c_.calibration));
+    DTR_ASSIGN(c_.conversion,
+               convert(c_.module, graph(), annotation_, *c_.calibration, settings_.threads));
     if (warning) c_.conversion->notes.push_back(*warning);
     release_constants();
     return {};

@@ -6,10 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
+#include "compiler/quantizer/loops.h"
+#include "compiler/support/thread_pool.h"
 #include "device/numerics/requantize.h"
 
 namespace dtr {
@@ -44,7 +47,7 @@ class Converter {
         annotation_(annotation),
         calibration_(calibration) {}
 
-  Result<ConversionReport> run() {
+  Result<ConversionReport> run(unsigned threads) {
     DTR_ASSIGN(quantizations_, group_quantizations(module_, graph_, annotation_, calibration_));
     note_empty();
     report_.float_graph = graph_;
@@ -52,6 +55,7 @@ class Converter {
     report_patterns();
     std::vector<OpId> order;
     for (const OpId op : graph_.ops()) order.push_back(op);
+    fit_all(order, threads);
     for (const OpId op : order) {
       if (annotation_.ops[op.index]) {
         DTR_TRY(quantize_op(op, *annotation_.ops[op.index]));
@@ -127,9 +131,8 @@ class Converter {
       const ValueId operand = graph_.op(op).operands[i];
       if (!operand.valid() || specs[i].kind == Kind::kNone || specs[i].kind == Kind::kBias)
         continue;
-      if (specs[i].kind == Kind::kPerChannel ||
-          (graph_.is_constant(operand) && specs[i].kind == Kind::kSymmetric)) {
-        DTR_TRY(quantize_weight(op, i, specs[i]));
+      if (is_weight(operand, specs[i])) {
+        DTR_TRY(quantize_weight(op, i));
       } else {
         DTR_TRY(quantize_activation(op, i, annotated.operand_groups[i]));
       }
@@ -168,15 +171,46 @@ class Converter {
     return {};
   }
 
-  Result<void> quantize_weight(OpId op, uint32_t index, const QuantSpec& spec) {
+  bool is_weight(ValueId operand, const QuantSpec& spec) const {
+    return spec.kind == Kind::kPerChannel ||
+           (graph_.is_constant(operand) && spec.kind == Kind::kSymmetric);
+  }
+
+  // Finds the quantizations of weights, which depend on nothing else, before the graph changes.
+  void fit_all(const std::vector<OpId>& order, unsigned threads) {
+    std::vector<std::pair<OpId, uint32_t>> weights;
+    for (const OpId op : order) {
+      if (!annotation_.ops[op.index]) continue;
+      const std::vector<QuantSpec>& specs = annotation_.ops[op.index]->specs.operands;
+      for (uint32_t i = 0; i < specs.size(); ++i) {
+        const ValueId operand = graph_.op(op).operands[i];
+        if (operand.valid() && is_weight(operand, specs[i])) weights.emplace_back(op, i);
+      }
+    }
+    std::vector<std::optional<Quantization>> found(weights.size());
+    parallel_for(weights.size(), threads, [&](size_t i) {
+      const auto [op, index] = weights[i];
+      const QuantSpec& spec = annotation_.ops[op.index]->specs.operands[index];
+      const ValueId value = graph_.op(op).operands[index];
+      const Shape& shape = graph_.type(value).shape;
+      const std::span<const float> floats =
+          module_.constants.values<float>(graph_.value(value).constant);
+      if (!finite_range(floats).finite) return;
+      found[i] =
+          weight_quantization(floats, shape, spec.kind == Kind::kPerChannel ? spec.axis : -1);
+      fit_weights(floats, shape, *found[i]);
+    });
+    for (size_t i = 0; i < weights.size(); ++i) fitted_.emplace(weights[i], std::move(found[i]));
+  }
+
+  Result<void> quantize_weight(OpId op, uint32_t index) {
     const ValueId value = graph_.op(op).operands[index];
     const Type type = graph_.type(value);
     const std::span<const float> floats =
         module_.constants.values<float>(graph_.value(value).constant);
-    if (!finite_range(floats).finite) return not_finite(value, op);
-    Quantization q =
-        weight_quantization(floats, type.shape, spec.kind == Kind::kPerChannel ? spec.axis : -1);
-    fit_weights(floats, type.shape, q);
+    std::optional<Quantization>& fitted = fitted_.at({op, index});
+    if (!fitted) return not_finite(value, op);
+    Quantization q = std::move(*fitted);
     DTR_TRY(widen_for_bias(op, q));
     replace_constant(op, index, DType::kInt8, quantize_all(floats, q, type.shape), q);
     return {};
@@ -279,10 +313,8 @@ class Converter {
     }
     std::vector<int8_t> integers(floats.size());
     for (size_t at = 0, c = 0; at < floats.size(); at += inner, c = (c + 1) % channels)
-      for (size_t i = at; i < at + inner; ++i)
-        integers[i] = static_cast<int8_t>(
-            numerics::nearest_code(static_cast<double>(floats[i]), static_cast<double>(q.scales[c]),
-                                   q.zero_points[c], {q.qmin, q.qmax}));
+      loops::nearest_codes(floats.subspan(at, inner), static_cast<double>(q.scales[c]),
+                           q.zero_points[c], {q.qmin, q.qmax}, integers.data() + at);
     return integers;
   }
 
@@ -355,6 +387,8 @@ class Converter {
   std::map<std::pair<ValueId, int>, ValueId>
       converted_;  // value and group → quantize or requantize of it
   std::map<ValueId, ValueId> dequantized_;
+  std::map<std::pair<OpId, uint32_t>, std::optional<Quantization>>
+      fitted_;  // of the weights that ops have as operands; nullopt: not all are finite
   ConversionReport report_;
 };
 
@@ -417,8 +451,8 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
 }
 
 Result<ConversionReport> convert(Module& module, Graph& graph, const Annotation& annotation,
-                                 const CalibrationResult& calibration) {
-  return Converter(module, graph, annotation, calibration).run();
+                                 const CalibrationResult& calibration, unsigned threads) {
+  return Converter(module, graph, annotation, calibration).run(threads);
 }
 
 }  // namespace dtr

@@ -56,9 +56,10 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
 // `dequantize` between float and int8, and `requantize` where an op reads a value in another
 // quantization than its own; they have the origin of the op that they serve. Inputs and outputs
 // stay float. A bias beyond ±2^30 widens the weight scale of its channel, so that bias and
-// accumulator fit int32 together (as in TFLite's quantizer). Errors: kCalibrationMismatch,
+// accumulator fit int32 together (as in TFLite's quantizer). Works on up to `threads` threads (0:
+// default_threads()), with the same result. Errors: kCalibrationMismatch,
 // kWeightNotFinite; the graph is then unusable.
 Result<ConversionReport> convert(Module& module, Graph& graph, const Annotation& annotation,
-                                 const CalibrationResult& calibration);
+                                 const CalibrationResult& calibration, unsigned threads = 0);
 
 }  // namespace dtr

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "compiler/quantizer/loops.h"
 #include "compiler/support/diagnostic.h"
 #include "device/numerics/requantize.h"
 
@@ -33,28 +34,12 @@ int exponent_for(Range range) {
   return exponent;
 }
 
-struct Grid {
-  float width;
-  float inverse_width;
-  int32_t first;
-};
-
-// Writes the bin of each element, relative to `first`. Exact: factors are powers of two, and
-// truncation is mended to floor by comparing with the bin's own edge, which holds for elements so
-// small that the quotient underflows, too.
-void find_bins(std::span<const float> elements, const Grid& grid, int32_t* bins) {
-  for (size_t i = 0; i < elements.size(); ++i) {
-    const float x = elements[i];
-    const auto truncated = static_cast<int32_t>(x * grid.inverse_width);
-    bins[i] = truncated - (static_cast<float>(truncated) * grid.width > x ? 1 : 0) - grid.first;
-  }
-}
-
 constexpr size_t kBlock = 1024;
 
 // Four tables in turn, because activations repeat (zeros of a ReLU) and a counter cannot be added
 // to twice in a row at full speed.
-void count_many(std::span<const float> elements, const Grid& grid, std::span<int64_t> counts) {
+void count_many(std::span<const float> elements, const loops::Grid& grid,
+                std::span<int64_t> counts) {
   constexpr size_t kTables = 4;
   static thread_local std::vector<uint32_t> tables;
   const size_t stride = counts.size();
@@ -62,7 +47,7 @@ void count_many(std::span<const float> elements, const Grid& grid, std::span<int
   std::array<int32_t, kBlock> bins;
   for (size_t at = 0; at < elements.size(); at += kBlock) {
     const size_t n = std::min(kBlock, elements.size() - at);
-    find_bins(elements.subspan(at, n), grid, bins.data());
+    loops::find_bins(elements.subspan(at, n), grid, bins.data());
     size_t i = 0;
     for (; i + kTables <= n; i += kTables)
       for (size_t t = 0; t < kTables; ++t) ++tables[t * stride + static_cast<size_t>(bins[i + t])];
@@ -72,11 +57,12 @@ void count_many(std::span<const float> elements, const Grid& grid, std::span<int
     for (size_t i = 0; i < stride; ++i) counts[i] += tables[t * stride + i];
 }
 
-void count_few(std::span<const float> elements, const Grid& grid, std::span<int64_t> counts) {
+void count_few(std::span<const float> elements, const loops::Grid& grid,
+               std::span<int64_t> counts) {
   std::array<int32_t, kBlock> bins;
   for (size_t at = 0; at < elements.size(); at += kBlock) {
     const size_t n = std::min(kBlock, elements.size() - at);
-    find_bins(elements.subspan(at, n), grid, bins.data());
+    loops::find_bins(elements.subspan(at, n), grid, bins.data());
     for (size_t i = 0; i < n; ++i) ++counts[static_cast<size_t>(bins[i])];
   }
 }
@@ -108,44 +94,7 @@ std::optional<std::vector<ValueStatistics::Element>> distinct_elements(
 
 FiniteRange finite_range(std::span<const float> elements) {
   if (elements.empty()) return {};
-  // Lanes that do not depend on each other, so that the loop becomes SIMD without reordering
-  // floating-point sums.
-  constexpr size_t kLanes = 16;
-  std::array<float, kLanes> low, high, poison{};
-  std::array<int32_t, kLanes> zero_count{};
-  low.fill(elements[0]);
-  high.fill(elements[0]);
-  int64_t zeros = 0;
-  size_t i = 0;
-  while (i + kLanes <= elements.size()) {
-    const size_t stop =
-        std::min(elements.size(), i + (size_t{1} << 24));  // zero_count cannot overflow
-    for (; i + kLanes <= stop; i += kLanes) {
-      for (size_t lane = 0; lane < kLanes; ++lane) {
-        const float x = elements[i + lane];
-        low[lane] = x < low[lane] ? x : low[lane];
-        high[lane] = x > high[lane] ? x : high[lane];
-        poison[lane] += x * 0.0F;  // NaN from the first NaN or infinity on
-        zero_count[lane] += x == 0.0F ? 1 : 0;
-      }
-    }
-    for (int32_t& lane : zero_count) zeros += std::exchange(lane, 0);
-  }
-  for (; i < elements.size(); ++i) {
-    low[0] = std::min(low[0], elements[i]);
-    high[0] = std::max(high[0], elements[i]);
-    poison[0] += elements[i] * 0.0F;
-    zeros += elements[i] == 0.0F ? 1 : 0;
-  }
-  FiniteRange result{.range = {low[0], high[0]}, .zeros = zeros};
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    result.range.min = std::min(result.range.min, low[lane]);
-    result.range.max = std::max(result.range.max, high[lane]);
-    result.finite = result.finite && poison[lane] == 0.0F;
-  }
-  result.range.min += 0.0F;  // -0 and 0 are one bound, whichever came first
-  result.range.max += 0.0F;
-  return result;
+  return loops::finite_range(elements);
 }
 
 void observe_channels(const TensorView& tensor, size_t axis, std::span<double> sums,
@@ -171,12 +120,7 @@ void observe_channels(const TensorView& tensor, size_t axis, std::span<double> s
   for (size_t at = 0; at < elements.size(); at += kRows * channels) {
     const size_t end = std::min(elements.size(), at + kRows * channels);
     std::ranges::fill(partial, 0.0F);
-    for (const float* row = elements.data() + at; row != elements.data() + end; row += channels)
-      for (size_t c = 0; c < channels; ++c) {
-        partial[c] += row[c];
-        low[c] = row[c] < low[c] ? row[c] : low[c];
-        high[c] = row[c] > high[c] ? row[c] : high[c];
-      }
+    loops::observe_rows(elements.subspan(at, end - at), partial, low, high);
     for (size_t c = 0; c < channels; ++c) sums[c] += static_cast<double>(partial[c]);
   }
 }
@@ -278,8 +222,8 @@ bool ValueStatistics::observe(std::span<const float> elements) {
   count_ += static_cast<int64_t>(elements.size());
   zeros_ += found.zeros;
   if (with_histogram_) {
-    const Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_),
-                    static_cast<int32_t>(first_bin_)};
+    const loops::Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_),
+                           static_cast<int32_t>(first_bin_)};
     const auto count = elements.size() >= bins_.size() ? count_many : count_few;
     count(elements, grid, bins_);
   }

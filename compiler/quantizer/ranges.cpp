@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/quantizer/loops.h"
 #include "compiler/quantizer/observer.h"
 #include "compiler/support/diagnostic.h"
 #include "device/numerics/requantize.h"
@@ -322,22 +323,6 @@ Quantization weight_quantization(std::span<const float> values, const Shape& sha
 
 namespace {
 
-// The squared error of weights under each of several symmetric scales, under which they have codes
-// below 2^31. Works on all scales at once, in vectors: each error is summed in the order of the
-// weights.
-void square_errors(std::span<const float> weights, std::span<const double> scales,
-                   std::span<double> errors) {
-  constexpr double kRounds = 0x1.8p52;  // added and taken off again: to the nearest, ties to even
-  std::ranges::fill(errors, 0.0);
-  for (const float weight : weights) {
-    const auto x = static_cast<double>(weight);
-    for (size_t i = 0; i < scales.size(); ++i) {
-      const double error = x - (x / scales[i] + kRounds - kRounds) * scales[i];
-      errors[i] += error * error;
-    }
-  }
-}
-
 // The scale with which the codes of weights under scale `with` are nearest to them; 0: all are 0.
 double nearest_scale(std::span<const float> weights, double with) {
   double products = 0, squares = 0;
@@ -377,11 +362,11 @@ void fit_weights(std::span<const float> values, const Shape& shape, Quantization
     };
     for (int step = 0; step <= kSteps; ++step)
       scales[static_cast<size_t>(step)] = allowed(narrowest * (1 + kWidest * step / kSteps));
-    square_errors(elements[c], scales, errors);
+    loops::square_errors(elements[c], scales, errors);
     const auto best = std::ranges::min_element(errors) - errors.begin();
     double scale = scales[static_cast<size_t>(best)], error = 0;
     const double nearest = allowed(nearest_scale(elements[c], scale));
-    square_errors(elements[c], {&nearest, 1}, {&error, 1});
+    loops::square_errors(elements[c], {&nearest, 1}, {&error, 1});
     if (error < errors[static_cast<size_t>(best)]) scale = nearest;
     quantization.scales[c] = static_cast<float>(scale);
   }

@@ -1,12 +1,11 @@
 // The inner loops of the linear operators on every instruction set of this machine, against loops
 // that write the sums out in the order that the header promises: bit for bit.
-#include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <random>
 #include <vector>
 
 #include "compiler/ops/matmul.h"
+#include "test/unit/every_target.h"
 
 namespace dtr::ops {
 namespace {
@@ -19,19 +18,8 @@ struct Size {
 constexpr Size kSizes[] = {{1, 1, 1},   {1, 5, 7},    {2, 3, 8},   {3, 16, 9},   {4, 17, 16},
                            {5, 31, 33}, {17, 64, 24}, {19, 35, 0}, {33, 7, 131}, {0, 4, 4}};
 
-class Targets : public ::testing::Test {
+class MatmulKernels : public test::EveryTarget {
  protected:
-  void TearDown() override { choose(0); }
-
-  template <class Check>
-  void on_each(Check check) {
-    for (const int64_t target : targets_) {
-      SCOPED_TRACE(hwy::TargetName(target));
-      choose(target);
-      check();
-    }
-  }
-
   template <class T>
   std::vector<T> values(int64_t count) {
     std::vector<T> made(static_cast<size_t>(count));
@@ -46,14 +34,6 @@ class Targets : public ::testing::Test {
   }
 
   std::mt19937 random_{7};
-
- private:
-  // 0: the best one.
-  static void choose(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  const std::vector<int64_t> targets_ = hwy::SupportedAndGeneratedTargets();
 };
 
 template <class T, class Sum>
@@ -76,7 +56,7 @@ Sum sum_in_eight_lanes(const T* x, const T* w, int64_t depth) {
   return sum;
 }
 
-TEST_F(Targets, MultiplyRowsSumsInEightLanes) {
+TEST_F(MatmulKernels, MultiplyRowsSumsInEightLanes) {
   const auto test = [&]<class T, class Sum>(T, Sum) {
     for (const auto& [rows, outputs, depth] : kSizes) {
       const auto x = values<T>(rows * depth), w = values<T>(outputs * depth);
@@ -97,7 +77,7 @@ TEST_F(Targets, MultiplyRowsSumsInEightLanes) {
   test(int16_t{}, uint32_t{});
 }
 
-TEST_F(Targets, MultiplyAddSumsByRisingDepth) {
+TEST_F(MatmulKernels, MultiplyAddSumsByRisingDepth) {
   const auto test = [&]<class T, class Sum>(T, Sum) {
     for (const auto& [rows, columns, depth] : kSizes) {
       const int64_t stride_b = columns + 3, stride_y = columns + 2;
