@@ -344,7 +344,12 @@ class Compiler {
   }
 
   Result<void> call_on_quantized() {
-    return settings_.on_quantized ? settings_.on_quantized(c_) : Result<void>();
+    if (settings_.on_quantized) DTR_TRY(settings_.on_quantized(c_));
+    if (!settings_.keep_statistics && c_.calibration) {
+      c_.calibration->values.clear();
+      c_.calibration->channels.clear();
+    }
+    return {};
   }
 
   // ---- a program

@@ -83,7 +83,8 @@ struct CompileSettings {
   bool weigh_costs = true;                 // PlacementOptions
   bool debug_map = true;
   bool external_constants = false, io_constants = true;  // WriteOptions
-  unsigned threads = 0;     // of calibration; 0: one for each processor
+  bool keep_statistics = true;  // of calibration, behind `on_quantized`: 32 KB a value
+  unsigned threads = 0;         // of calibration; 0: one for each processor
   PassOptions passes = {};  // remarks are stored in the Compilation unless `passes.remarks` is set
   ProgressFunction progress = {};  // of calibration
 

@@ -154,10 +154,16 @@ class Calibrator {
     for (uint32_t i = 0; i < empty_.values.size(); ++i) {
       const std::string& name = graph_.value({i}).name;
       if (empty_.values[i]) {
+        // Each part gives up its histogram when it is merged: a thousand of them are 32 MB.
         ValueStatistics merged = *empty_.values[i];
         size_t not_finite = SIZE_MAX;
-        for (const Observers& part : free_) {
-          merged.merge(*part.values[i]);
+        for (Observers& part : free_) {
+          if (merged.empty()) {
+            merged = *std::move(part.values[i]);
+          } else {
+            merged.merge(*part.values[i]);
+          }
+          part.values[i].reset();
           not_finite = std::min(not_finite, part.not_finite[i]);
         }
         if (not_finite == SIZE_MAX)

@@ -513,6 +513,7 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
   times.end(search ? "search" : "check options");
   watch_passes(options, watch, settings);
   settings.progress = watch.progress;
+  settings.keep_statistics = false;  // write_quantized saves them
   settings.on_read = [&](const Compilation& model) {
     for (const Diagnostic& note : model.module.notes) print(watch, note);
     return check_read(options, model);
