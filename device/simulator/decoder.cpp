@@ -78,9 +78,7 @@ class Checker {
       const auto end = static_cast<uint32_t>(access.address.offset + access.bytes);
       if (access.address.region == kScratch && end > payload_.peak_scratch_bytes)
         payload_.peak_scratch_bytes = end;
-      const uint64_t box = product(
-          {access.run, access.repeats[0].count, access.repeats[1].count, access.repeats[2].count});
-      work += (box < access.bytes ? box : access.bytes) / kWorkBytes;
+      work += access.distinct_bytes() / kWorkBytes;
     }
     return spend(work);
   }

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <span>
 
+#include "device/npu/arguments.h"
 #include "device/npu/driver.h"
 #include "device/npu/microcode.h"
 #include "device/npu/target.h"
-#include "device/simulator/arguments.h"
 
 namespace dtr::simulator {
 

@@ -4,13 +4,13 @@
 
 #include <cstring>
 
+#include "device/npu/arguments.h"
 #include "device/npu/cycles.h"
 #include "device/numerics/binary.h"
 #include "device/numerics/normalize.h"
 #include "device/numerics/requantize.h"
 #include "device/numerics/resize.h"
 #include "device/numerics/softmax.h"
-#include "device/simulator/arguments.h"
 #include "device/simulator/loops.h"
 
 namespace dtr::simulator {

@@ -6,6 +6,7 @@
 
 #include "compiler/backends/neutron/encode/payload.h"
 #include "compiler/support/text.h"
+#include "device/npu/arguments.h"
 
 namespace dtr::neutron {
 
@@ -148,13 +149,15 @@ Result<void> NeutronPartition::check_work(const Module& module) const {
     const uint64_t before = work;
     work += cycles(machine_.target, call.kernel).total +
             2 * call.constants.size() / kBytesACycle;  // read and written by their copy
-    Place place = place_of(module, call.origin);
-    visit_addresses(call.kernel, [&](const npu::Address& address, Access access) {
-      work += bytes_at(call, address) / kBytesACycle;
-      if (access == Access::kWrite && place.node.empty())
-        place.node = storages_[address.region].name;
-    });
+    const npu::Accesses touched = std::visit(
+        [&](const auto& command) { return accesses(machine_.target, command); }, call.kernel);
+    for (const npu::Access& access : touched.all()) work += access.distinct_bytes() / kBytesACycle;
     if (work <= npu::kMaxPayloadCycles) continue;
+    Place place = place_of(module, call.origin);
+    if (place.node.empty())
+      visit_addresses(call.kernel, [&](const npu::Address& address, Access access) {
+        if (access == Access::kWrite) place.node = storages_[address.region].name;
+      });
     return fail(DiagnosticId::kWorkExceeded,
                 fmt::format("a call of the NPU has {} cycles before this operator and {} with it; "
                             "a runtime loads at most {}",

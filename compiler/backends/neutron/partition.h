@@ -22,8 +22,8 @@ class NeutronPartition final : public LoweredPartition {
                                         uint32_t scratch_bytes) const override;
 
   // Error: kWorkExceeded, at the operator with which the payload exceeds the work that a runtime
-  // accepts (npu::kMaxPayloadCycles). A call is counted as touching all bytes of its storages, an
-  // upper bound, so that every payload that passes is loaded.
+  // accepts (npu::kMaxPayloadCycles), counted as a runtime counts it, with a copy of constants for
+  // each call that has some, whether they are shared or not.
   Result<void> check_work(const Module& module) const;
 
   // The cycles that the simulator counts for the calls.

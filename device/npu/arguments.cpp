@@ -1,4 +1,4 @@
-#include "device/simulator/arguments.h"
+#include "device/npu/arguments.h"
 
 #include <array>
 #include <cstddef>
@@ -10,10 +10,8 @@
 #include "device/numerics/resize.h"
 #include "device/numerics/softmax.h"
 
-namespace dtr::simulator {
+namespace dtr::npu {
 namespace {
-
-using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 
 constexpr bool is_int8(int32_t value) { return value >= -128 && value <= 127; }
 constexpr bool is_clamp(int32_t low, int32_t high) {
@@ -21,7 +19,7 @@ constexpr bool is_clamp(int32_t low, int32_t high) {
 }
 constexpr bool within(uint32_t value, uint32_t most) { return value >= 1 && value <= most; }
 constexpr bool rescale_valid(const Rescale& rescale) {
-  return simulator::rescale_valid(rescale.multiplier, rescale.shift);
+  return npu::rescale_valid(rescale.multiplier, rescale.shift);
 }
 
 constexpr bool pad_valid(int32_t pad) { return pad >= -kMaxPad && pad <= kMaxPad; }
@@ -599,4 +597,4 @@ Accesses accesses(const Target&, const Resize& command) {
   return list;
 }
 
-}  // namespace dtr::simulator
+}  // namespace dtr::npu

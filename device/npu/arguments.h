@@ -9,10 +9,10 @@
 #include "device/npu/microcode.h"
 #include "device/npu/target.h"
 
-namespace dtr::simulator {
+namespace dtr::npu {
 
 #define DTR_NPU_KERNEL(type, function, opcode) \
-  bool arguments_valid(const npu::Target& target, const npu::type& command);
+  bool arguments_valid(const Target& target, const type& command);
 #include "device/npu/commands.inc"
 
 // Sizes are computed in 64 bits and saturate, so that a hostile argument cannot wrap to a small
@@ -35,12 +35,18 @@ struct Repeat {
 
 // Memory that a command touches. `in_place`: the input may be the same memory as the output.
 struct Access {
-  npu::Address address{};
+  Address address{};
   uint64_t bytes = 0;  // from the first to one past the last byte
   bool write = false;
   bool in_place = false;
   uint64_t run = 0;                 // contiguous bytes; all of them without repeats
   std::array<Repeat, 3> repeats{};  // of runs, innermost first
+
+  // At most so many of `bytes` are touched: they count as work of a payload (kMaxPayloadCycles).
+  uint64_t distinct_bytes() const {
+    const uint64_t box = product({run, repeats[0].count, repeats[1].count, repeats[2].count});
+    return box < bytes ? box : bytes;
+  }
 };
 // True if no byte belongs to both; `distance` is from the first byte of `a` to the first of `b`.
 // Boxes whose spans overlap are disjoint if all of their strides are multiples of one period and
@@ -61,12 +67,12 @@ struct Accesses {
 };
 // The memory of a command. Boxes are exact, except for Move, Reduce and walks that are not images,
 // which have their whole span. `Wait` and `End` touch none.
-Accesses accesses(const npu::Target& target, const npu::Copy& command);
+Accesses accesses(const Target& target, const Copy& command);
 #define DTR_NPU_KERNEL(type, function, opcode) \
-  Accesses accesses(const npu::Target& target, const npu::type& command);
+  Accesses accesses(const Target& target, const type& command);
 #include "device/npu/commands.inc"
-inline Accesses accesses(const npu::Target&, const npu::Wait&) { return {}; }
-inline Accesses accesses(const npu::Target&, const npu::End&) { return {}; }
+inline Accesses accesses(const Target&, const Wait&) { return {}; }
+inline Accesses accesses(const Target&, const End&) { return {}; }
 
 // The domain of numerics::requantize: a non-negative multiplier and a shift in [−31, 31] (with one
 // rounding up to 30).
@@ -74,4 +80,4 @@ constexpr bool rescale_valid(int32_t multiplier, int32_t shift) {
   return multiplier >= 0 && shift >= -31 && shift <= 31;
 }
 
-}  // namespace dtr::simulator
+}  // namespace dtr::npu
