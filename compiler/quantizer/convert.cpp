@@ -12,6 +12,7 @@
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
 #include "compiler/quantizer/loops.h"
+#include "compiler/quantizer/zero_values.h"
 #include "compiler/support/thread_pool.h"
 #include "device/numerics/requantize.h"
 
@@ -98,30 +99,50 @@ class Converter {
     return excludes ? ValueId{} : first;
   }
 
-  // One warning for all: a model that was not trained may have a hundred of them.
+  // One note for all of a kind: a model that was not trained may have a hundred of them. What is
+  // zero for any input has every range that it needs.
   void note_empty() {
-    constexpr size_t kMostNames = 3;
-    std::vector<ValueId> empty;
-    for (const QuantizationGroup& group : annotation_.groups)
-      if (const ValueId value = empty_value(group); value.valid()) empty.push_back(value);
+    const std::vector<bool> always = zero_values(module_, graph_);
+    std::vector<ValueId> empty, zero;
+    for (const QuantizationGroup& group : annotation_.groups) {
+      const ValueId value = empty_value(group);
+      if (!value.valid()) continue;
+      const bool all =
+          std::ranges::all_of(group.observed, [&](ValueId id) -> bool { return always[id.index]; });
+      (all ? zero : empty).push_back(value);
+    }
+    if (!zero.empty())
+      report_.notes.push_back({.id = DiagnosticId::kCalibrationEmpty,
+                               .reason = fmt::format("{} zero for every input", subject_of(zero)),
+                               .fix = "leave out of the model what is computed of zeros alone",
+                               .place = place_of_value(module_, graph_, zero.front()),
+                               .severity = Severity::kNote});
     if (empty.empty()) return;
-    std::vector<std::string> names;
-    for (size_t i = 0; i < std::min(empty.size(), kMostNames); ++i)
-      names.push_back(fmt::format("`{}`", graph_.value(empty[i]).name));
-    if (empty.size() > kMostNames)
-      names.push_back(fmt::format("{} more values", empty.size() - kMostNames));
-    const bool one = names.size() == 1;
-    const std::string last = names.back();
-    names.pop_back();
+    const bool one = empty.size() == 1;
     report_.notes.push_back(
         {.id = DiagnosticId::kCalibrationEmpty,
-         .reason = fmt::format("{}{}{} {} zero in every calibration sample; nothing is known of {}",
-                               fmt::join(names, ", "), one ? "" : " and ", last, one ? "is" : "are",
-                               one ? "its range" : "their ranges"),
+         .reason = fmt::format("{} zero in every calibration sample; nothing is known of {}",
+                               subject_of(empty), one ? "its range" : "their ranges"),
          .fix = one ? "give samples that reach it, or check the operators before it"
                     : "give samples that reach them, or check the operators before them",
          .place = place_of_value(module_, graph_, empty.front()),
          .severity = Severity::kWarning});
+  }
+
+  // "`a` is", "`a`, `b`, `c` and 2 more values are".
+  std::string subject_of(const std::vector<ValueId>& values) const {
+    constexpr size_t kMostNames = 3;
+    const size_t shown = values.size() <= kMostNames + 1 ? values.size() : kMostNames;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < shown; ++i)
+      names.push_back(fmt::format("`{}`", graph_.value(values[i]).name));
+    if (values.size() > shown)
+      names.push_back(fmt::format("{} more values", values.size() - shown));
+    const bool one = names.size() == 1;
+    const std::string last = names.back();
+    names.pop_back();
+    return fmt::format("{}{}{} {}", fmt::join(names, ", "), one ? "" : " and ", last,
+                       one ? "is" : "are");
   }
 
   Result<void> quantize_op(OpId op, const AnnotatedOp& annotated) {
@@ -211,14 +232,16 @@ class Converter {
     std::optional<Quantization>& fitted = fitted_.at({op, index});
     if (!fitted) return not_finite(value, op);
     Quantization q = std::move(*fitted);
-    DTR_TRY(widen_for_bias(op, q));
+    DTR_TRY(widen_for_bias(op, floats, q));
     replace_constant(op, index, DType::kInt8, quantize_all(floats, q, type.shape), q);
     return {};
   }
 
   // Makes the weight scale of each channel large enough for its bias (operand 2; operand 0 is
-  // quantized already).
-  Result<void> widen_for_bias(OpId op, Quantization& weight) {
+  // quantized already). Where the products cannot move the channel by a code of a result that has
+  // codes for the bias, as in channels that training left without weights, nothing is lost.
+  Result<void> widen_for_bias(OpId op, std::span<const float> floats, Quantization& weight) {
+    constexpr double kUnseen = 1.0 / 512;  // half a code of a range that ends at the bias
     const std::vector<ValueId>& operands = graph_.op(op).operands;
     const std::vector<QuantSpec>& specs = annotation_.ops[op.index]->specs.operands;
     for (size_t i = 0; i < specs.size(); ++i) {
@@ -227,6 +250,8 @@ class Converter {
           module_.constants.values<float>(graph_.value(operands[i]).constant);
       if (!finite_range(bias).finite) return not_finite(operands[i], op);
       const auto input_scale = static_cast<double>(graph_.type(operands[0]).quantization->scale());
+      const std::vector<double> sums =
+          magnitudes(floats, graph_.type(operands[1]).shape, weight.axis, weight.scales.size());
       size_t widened = 0;
       for (size_t c = 0; c < bias.size(); ++c) {
         float& scale =
@@ -235,7 +260,8 @@ class Converter {
         const double least = std::abs(static_cast<double>(bias[c])) / (kMaxBias * input_scale);
         if (static_cast<double>(scale) >= least) continue;
         scale = std::nextafter(static_cast<float>(least), std::numeric_limits<float>::infinity());
-        ++widened;
+        const double reach = sums[c % sums.size()] * 255 * input_scale;
+        if (reach >= kUnseen * std::abs(static_cast<double>(bias[c]))) ++widened;
       }
       if (widened > 0)
         report_.notes.push_back(
@@ -248,6 +274,19 @@ class Converter {
              .severity = Severity::kWarning});
     }
     return {};
+  }
+
+  // The sum of the magnitudes of each of `count` slices along `axis`; of all values, if it is 1.
+  static std::vector<double> magnitudes(std::span<const float> floats, const Shape& shape, int axis,
+                                        size_t count) {
+    std::vector<double> sums(count);
+    size_t inner = 1;
+    if (axis >= 0)
+      for (size_t i = static_cast<size_t>(axis) + 1; i < shape.size(); ++i)
+        inner *= static_cast<size_t>(shape[i]);
+    for (size_t i = 0; i < floats.size(); ++i)
+      sums[i / inner % count] += std::abs(static_cast<double>(floats[i]));
+    return sums;
   }
 
   void quantize_bias(OpId op, uint32_t index, const std::vector<ValueId>& float_operands) {

@@ -121,8 +121,8 @@ Quantization best_quantization(const ValueStatistics& statistics, float eps,
 // scale = max(−min, max)/127, at least `eps`; −127…127, zero point 0.
 Quantization symmetric_quantization(Range range, float eps);
 
-// symmetric_quantization of each slice of `values` along `axis` (of `shape`), eps = FLT_EPSILON;
-// axis < 0: of all of them.
+// symmetric_quantization of each slice of `values` along `axis` (of `shape`), eps = kLeastScale, of
+// zeros FLT_EPSILON, which keeps biases small; axis < 0: of all of them.
 Quantization weight_quantization(std::span<const float> values, const Shape& shape, int axis);
 
 // Widens the scales of channels with few weights by at most 1/15, to those with the least squared

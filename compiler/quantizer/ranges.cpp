@@ -6,6 +6,7 @@
 
 #include "compiler/quantizer/loops.h"
 #include "compiler/quantizer/observer.h"
+#include "compiler/quantizer/pattern.h"
 #include "compiler/support/diagnostic.h"
 #include "device/numerics/requantize.h"
 
@@ -300,8 +301,12 @@ Quantization symmetric_quantization(Range range, float eps) {
 }
 
 Quantization weight_quantization(std::span<const float> values, const Shape& shape, int axis) {
-  constexpr float kEps = std::numeric_limits<float>::epsilon();
-  if (axis < 0) return symmetric_quantization(finite_range(values).range, kEps);
+  const auto quantization_of = [](Range range) {
+    const bool zero = range == Range{};
+    return symmetric_quantization(range,
+                                  zero ? std::numeric_limits<float>::epsilon() : kLeastScale);
+  };
+  if (axis < 0) return quantization_of(finite_range(values).range);
   const auto dim = static_cast<size_t>(axis);
   DTR_CHECK(dim < shape.size());
   const auto channels = static_cast<size_t>(shape[dim]);
@@ -316,8 +321,7 @@ Quantization weight_quantization(std::span<const float> values, const Shape& sha
     ranges[channel] = {std::min(ranges[channel].min, slice.min),
                        std::max(ranges[channel].max, slice.max)};
   }
-  for (const Range& range : ranges)
-    result.scales.push_back(symmetric_quantization(range, kEps).scale());
+  for (const Range& range : ranges) result.scales.push_back(quantization_of(range).scale());
   return result;
 }
 
