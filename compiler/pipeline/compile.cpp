@@ -263,8 +263,12 @@ class Compiler {
   Result<void> round_layers() {
     if (settings_.rounding != Rounding::kError || !quantizes_) return {};
     DTR_TRY(check_samples("--round-weights error"));
-    DTR_ASSIGN(c_.rounding, round_weights(c_.module, graph(), c_.conversion->float_graph,
-                                          *c_.samples(), {.threads = settings_.threads}));
+    // Ranges of a file are of other samples.
+    const bool from_file = std::holds_alternative<CalibrationFile>(settings_.ranges);
+    DTR_ASSIGN(c_.rounding,
+               round_weights(c_.module, graph(), c_.conversion->float_graph, *c_.samples(),
+                             {.threads = settings_.threads,
+                              .calibration = from_file ? nullptr : &*c_.calibration}));
     return {};
   }
 

@@ -196,6 +196,7 @@ class Rounder {
     report_.samples = count;
     runs_.resize(count);
     const std::vector<Tensor> states = initial_states(module_, graph_);
+    has_states_ = !states.empty();
     for (size_t i = 0; i < count; ++i) {
       std::vector<TensorView> inputs = samples_.inputs(chosen[i]);
       for (const Tensor& state : states) inputs.push_back(state.view());
@@ -394,8 +395,58 @@ class Rounder {
       });
     });
     replace(id, 1, DType::kInt8, std::as_bytes(std::span(codes)));
-    if (layer.bias.valid() && layer.float_bias.valid()) correct_bias(id, layer, shifts);
+    if (layer.bias.valid() && layer.float_bias.valid()) {
+      add_drift(id, layer, weights, shifts);
+      correct_bias(id, layer, shifts);
+    }
     ++report_.layers;
+  }
+
+  // What the operators before shifted the mean of each channel of the operand by, as tables do that
+  // round many elements to few codes: the float model's mean, less that of the codes. None, if the
+  // float model was not observed on the same samples, or with other states.
+  std::vector<double> drift(OpId id, const Layer& layer) const {
+    if (options_.calibration == nullptr || runs_.size() != samples_.size() || has_states_)
+      return {};
+    const auto at =
+        options_.calibration->channels.find(original_.value(original_.op(id).operands[0]).name);
+    const std::optional<int> axis = channel_axis(original_, id);
+    if (at == options_.calibration->channels.end() || axis != at->second.axis) return {};
+    const Type& type = graph_.type(layer.input);
+    const std::vector<double>& wanted = at->second.mean;
+    const auto channels = static_cast<size_t>(type.shape[static_cast<size_t>(*axis)]);
+    if (wanted.size() != channels) return {};
+    size_t inner = 1;
+    for (size_t i = static_cast<size_t>(*axis) + 1; i < type.shape.size(); ++i)
+      inner *= static_cast<size_t>(type.shape[i]);
+    std::vector<int64_t> sums(channels);
+    size_t count = 0;
+    for (const std::vector<Tensor>& run : runs_) {
+      const auto codes = run[layer.input.index].values<int8_t>();
+      for (size_t i = 0; i < codes.size(); ++i) sums[i / inner % channels] += codes[i];
+      count += codes.size() / channels;
+    }
+    std::vector<double> found(channels);
+    const auto scale = static_cast<double>(type.quantization->scale());
+    for (size_t c = 0; c < channels; ++c)
+      found[c] = wanted[c] / scale - (static_cast<double>(sums[c]) / static_cast<double>(count) -
+                                      type.quantization->zero_point());
+    return found;
+  }
+
+  // In steps of the input, as `shifts`.
+  void add_drift(OpId id, const Layer& layer, std::span<const float> weights,
+                 std::vector<double>& shifts) const {
+    const std::vector<double> means = drift(id, layer);
+    const size_t n = layer.row_length();
+    const auto taps = static_cast<size_t>(layer.shape.taps());
+    const auto in = static_cast<size_t>(layer.shape.in);
+    const size_t rows_of_group = shifts.size() / static_cast<size_t>(layer.shape.groups);
+    if (means.size() != in * static_cast<size_t>(layer.shape.groups)) return;
+    for (size_t row = 0; row < shifts.size(); ++row)
+      for (size_t k = 0; k < n; ++k)
+        shifts[row] +=
+            static_cast<double>(weights[row * n + k]) * means[row / rows_of_group * in + k / taps];
   }
 
   // The mean of the sums stays that of the float weights.
@@ -431,6 +482,7 @@ class Rounder {
   const RoundingOptions& options_;
   std::vector<OpId> last_use_;             // by value
   std::vector<std::vector<Tensor>> runs_;  // by sample and value: those that are alive
+  bool has_states_ = false;
   RoundingReport report_;
 };
 

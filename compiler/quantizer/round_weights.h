@@ -6,8 +6,10 @@
 // the program computes it with the layers before already rounded. Weights are rounded one after the
 // other, by descending H[i][i]; the error of each is moved to those behind it, weighted by the
 // Cholesky factor of H⁻¹. If the layer has a bias, it takes the mean of the error, and H is the
-// covariance. λ = 0.01 · mean(H[i][i]) is added to the diagonal. A row whose error (undamped) is
-// not smaller than that of rounding to the nearest keeps the nearest codes.
+// covariance. It also takes back what the program's operators before shifted the mean of each of
+// the operand's channels by, if all calibration samples are run. λ = 0.01 · mean(H[i][i]) is added
+// to the diagonal. A row whose error (undamped) is not smaller than that of rounding to the nearest
+// keeps the nearest codes.
 //
 // Sources: Frantar et al., GPTQ, 2023; Hassibi and Stork, Second order derivatives for network
 // pruning: Optimal Brain Surgeon, 1993.
@@ -27,6 +29,9 @@ struct RoundingOptions {
   size_t positions = 8192;         // columns of a layer's operand, at most, over all samples
   size_t most_columns = 1536;      // a layer whose rows are longer keeps the nearest codes
   size_t bytes = size_t{1} << 28;  // of the values that are alive; decides the number of samples
+  // Of `original` on `samples`. Null: biases do not take back what the operators before a layer
+  // shifted the means of its operand by.
+  const CalibrationResult* calibration = nullptr;
 };
 
 struct RoundingReport {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "compiler/ops/ops.h"
 #include "compiler/quantizer/convert.h"
 #include "compiler/quantizer/round_weights.h"
 #include "test/unit/quantizer_kit.h"
@@ -351,6 +352,43 @@ TEST(RoundWeights, TakesTheOperandsOfAConvolution) {
 
 TEST(RoundWeights, DoesNotDependOnThreads) {
   EXPECT_EQ(round_linear(true, 1).codes, round_linear(true, 3).codes);
+}
+
+// The operators before a layer may shift the mean of a channel: where the float model's is larger
+// by 0.05, the bias of each row takes 0.05 times the row's weight of that channel.
+TEST(RoundWeights, BiasesTakeBackTheDriftOfChannels) {
+  const auto biases = [](double drift, std::vector<double>* weights) {
+    Module module = parse(kLinear);
+    Graph& graph = module.forward();
+    const std::vector<NamedTensor> arrays = correlated();
+    const auto samples = Samples::bind(graph, arrays, "x.npz");
+    const Annotation annotation = annotate(graph, neutron_patterns());
+    auto calibration = test::calibrate_reference(module, annotation, arrays);
+    const auto conversion = convert(module, graph, annotation, *calibration);
+    calibration->channels.at("y").mean.at(0) += drift;
+    const RoundingOptions options{.samples = samples->size(), .calibration = &*calibration};
+    EXPECT_TRUE(round_weights(module, graph, conversion->float_graph, *samples, options));
+    std::vector<double> real;
+    const Graph& original = conversion->float_graph;
+    for (const OpId id : graph.ops()) {
+      const Op& op = graph.op(id);
+      if (op.def != &ops::kLinear) continue;
+      const auto codes = module.constants.values<int32_t>(graph.value(op.operands[2]).constant);
+      const std::vector<float>& scales = graph.type(op.operands[2]).quantization->scales;
+      const auto floats =
+          module.constants.values<float>(original.value(original.op(id).operands[1]).constant);
+      for (size_t i = 0; i < codes.size(); ++i) {
+        real.push_back(codes[i] * static_cast<double>(scales[i]));
+        weights->push_back(static_cast<double>(floats[i * 8]));
+      }
+    }
+    return real;
+  };
+  std::vector<double> weights, same;
+  const std::vector<double> before = biases(0, &same), after = biases(0.05, &weights);
+  ASSERT_EQ(before.size(), 2U);
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_NEAR(after[i] - before[i], 0.05 * weights[i], 0.05 * std::abs(weights[i]) / 50) << i;
 }
 
 TEST(RoundWeights, SkipsRowsThatAreTooLong) {
