@@ -252,9 +252,10 @@ def compiled(deuteron, name, model, *options):
         figures = judged(data, made[made.files[0]])
         reported = json.loads(Path(report).read_text())
         figures["cycles"] = reported["total_cycles"]
-        found = reported.get("accuracy", {}).get("steps", [])
-        if found:
-            figures["steps"] = [step["name"] for step in found if step["verdict"] == "kept"]
+        search = reported.get("accuracy", {})
+        if search.get("steps"):  # none is kept where the default is the program
+            kept = [step["name"] for step in search["steps"] if step["verdict"] == "kept"]
+            figures["steps"] = kept if search["result"]["options"] else []
     return {**figures, "s": round(taken, 1)}
 
 

@@ -28,7 +28,9 @@ constexpr size_t kMostChains = 4;      // chains of cheap operators whose sensit
 constexpr size_t kMostReturns = 16;    // operators that are tried in int8 again at the end
 // Of the default's cycles: what a program may cost that no given goal asks for.
 // Where the greatest output is a class, decibels are not all that counts.
-constexpr double kMostPrice = 64, kMostPriceOfScores = 4;
+constexpr double kMostPrice = 64, kMostPriceOfScores = 4, kMostPriceOfDoubtful = 16;
+// dB, below which classes near each other change.
+constexpr double kSafeScores = 30;
 constexpr double kUsable = 20;  // dB, below which any price is paid
 // dB that the search asks for beyond its own goal, where it judges on few samples.
 constexpr double kMargin = 3;
@@ -223,7 +225,16 @@ class Search {
       step.why = fmt::format("each held out once: {:.1f} -> {:.1f} dB{}{}", *best.folds_db,
                              *step.folds_db, step.why.empty() ? "" : "; ", step.why);
     const bool kept = step.verdict == Verdict::kKept;
-    summary_.steps.push_back(step);
+    if (kept && all_float_ && step.cycles >= all_float_->figures.cycles &&
+        all_float_->figures.sqnr_db > step.sqnr_db) {
+      step.verdict = Verdict::kRejected;
+      step.why = "all operators in float cost less";
+      summary_.steps.push_back(step);
+      candidate = *std::exchange(all_float_, std::nullopt);
+      candidate->figures.verdict = Verdict::kKept;
+      candidate->figures.why.clear();
+    }
+    summary_.steps.push_back(candidate->figures);
     if (kept) {
       best_ = std::move(*candidate);
       ++kept_;
@@ -231,8 +242,21 @@ class Search {
     return kept;
   }
 
-  static double most_price(const AccuracyStep& step) {
-    return step.same_class ? kMostPriceOfScores : kMostPrice;
+  double most_price(const AccuracyStep& step) const {
+    if (!step.same_class) return kMostPrice;
+    return best_->figures.sqnr_db - flattery_ < kSafeScores ? kMostPriceOfDoubtful
+                                                            : kMostPriceOfScores;
+  }
+
+  // Judges the best program with each sample held out once. False: it cannot be.
+  bool judge_best_over_folds() {
+    const Result<Candidate> now = make(best_->settings, "each sample held out once", true);
+    if (!now) return false;
+    AccuracyStep& best = best_->figures;
+    best.folds_db = now->figures.folds_db;
+    best.folds_same_class = now->figures.folds_same_class;
+    if (best.folds_db) flattery_ = std::max(0.0, best.sqnr_db - *best.folds_db);
+    return best.folds_db.has_value();
   }
 
   bool done() const {
@@ -280,6 +304,8 @@ class Search {
       if (options_.frontier || !done()) try_float_operators();
       if (options_.frontier || !done()) grow_float();
       if (!options_.frontier) return_to_int8();
+      try_observers_again();
+      check_over_folds();
     } catch (const Cancelled&) {
       summary_.cut = limit.reason();
     }
@@ -348,22 +374,77 @@ class Search {
   void try_observers() {
     using Observer = QuantSpec::Observer;
     if (judge_.base().observer != Observer::kHistogram) return;
-    std::vector<CompileSettings> likely(3, best_->settings);
-    likely[1].observer = Observer::kTail;
-    likely[2].observer = Observer::kMinMax;
+    floats_at_ranges_ = best_->settings.keep_float.size();
+    struct Choice {
+      Observer observer;
+      std::string name;
+    };
+    std::vector<Choice> choices{{Observer::kTail, "ranges with a fitted tail"},
+                                {Observer::kMinMax, "ranges from minimum and maximum"},
+                                {Observer::kHistogram, "ranges of least error"}};
+    std::erase_if(
+        choices, [&](const Choice& choice) { return choice.observer == best_->settings.observer; });
+    std::vector<CompileSettings> likely(1 + choices.size(), best_->settings);
+    for (size_t i = 0; i < choices.size(); ++i) likely[i + 1].observer = choices[i].observer;
     expect(likely, true);
-    const Result<Candidate> now = make(best_->settings, "each sample held out once", true);
-    if (!now) return;
-    best_->figures.folds_db = now->figures.folds_db;
-    best_->figures.folds_same_class = now->figures.folds_same_class;
-    for (const auto& [observer, name] :
-         {std::pair(Observer::kTail, "ranges with a fitted tail"),
-          std::pair(Observer::kMinMax, "ranges from minimum and maximum")}) {
+    if (!judge_best_over_folds()) return;
+    for (const Choice& choice : choices) {
       CompileSettings settings = best_->settings;
-      settings.observer = observer;
-      attempt(std::move(settings), name, false, true);
+      settings.observer = choice.observer;
+      attempt(std::move(settings), choice.name, false, true);
       if (enough()) return;
     }
+  }
+
+  // Operators became float since: what is left in int8 may need room, or none.
+  void try_observers_again() {
+    const size_t floats = best_->settings.keep_float.size();
+    if (!options_.frontier && own_goal_ && own_tries_ >= kSmallTries && floats != floats_at_ranges_)
+      try_observers();
+  }
+
+  // What was chosen by few samples is worse on others. Each sample is held out once, and what the
+  // program lacks of the goal then is asked of it on the held-out ones beyond the goal.
+  void check_over_folds() {
+    if (options_.frontier || !own_goal_ || kept_ == 0 || own_tries_ < kSmallTries) return;
+    constexpr int kMostChecks = 3;
+    for (int i = 0; i < kMostChecks; ++i) {
+      if (!judge_best_over_folds()) return;
+      const double missing = *min_sqnr_ - *best_->figures.folds_db;
+      if (missing <= 0) {
+        leave_room();
+        break;
+      }
+      shortfall_ = std::max(shortfall_, best_->figures.sqnr_db - *min_sqnr_ + missing);
+      const size_t before = kept_;
+      if (!done()) grow_float();
+      if (kept_ == before) break;
+    }
+    const Result<Candidate> start = make(judge_.base(), "default", true);
+    if (start) start_folds_db_ = start->figures.folds_db;
+  }
+
+  // Where the goal is reached by more than it asks for, decibels are given for what no sample
+  // shows: a single far element of another sample can cost more than all rounding.
+  void leave_room() {
+    using Observer = QuantSpec::Observer;
+    constexpr double kAsFloat = 90;  // dB; nothing of it is int8
+    if (judge_.base().observer != Observer::kHistogram ||
+        best_->settings.observer == Observer::kTail || *best_->figures.folds_db >= kAsFloat)
+      return;
+    CompileSettings settings = best_->settings;
+    settings.observer = Observer::kTail;
+    Result<Candidate> candidate = make(std::move(settings), "room beyond the samples", true);
+    if (!candidate || !candidate->figures.folds_db) return;
+    AccuracyStep& step = candidate->figures;
+    const bool kept = std::min(*step.folds_db, step.sqnr_db) >= *min_sqnr_ + kWorthALoss &&
+                      step.cycles <= best_->figures.cycles &&
+                      (!step.accuracy || *step.accuracy >= *best_->figures.accuracy) &&
+                      (!step.same_class || *step.same_class >= *best_->figures.same_class);
+    step.verdict = kept ? Verdict::kKept : Verdict::kRejected;
+    step.why = kept ? "the goal allows it" : "the goal does not allow it";
+    summary_.steps.push_back(step);
+    if (kept) best_ = std::move(*candidate);
   }
 
   // Of small layers calls cost more than products: the CPU may be faster with all of them in float.
@@ -378,7 +459,11 @@ class Search {
       if (!name.empty() && std::ranges::find(names, name) == names.end())
         names.push_back(std::move(name));
     }
-    attempt(with_float(judge_.base(), names), "float: all operators", false);
+    CompileSettings settings = with_float(judge_.base(), names);
+    if (attempt(settings, "float: all operators", false) ||
+        summary_.steps.back().verdict == Verdict::kFailed)
+      return;
+    all_float_ = Candidate{std::move(settings), std::nullopt, summary_.steps.back()};
   }
 
   // An output is float in the end: a small layer that makes it often costs no more in float than
@@ -615,6 +700,8 @@ class Search {
     const double gain = result.sqnr_db - summary_.result.sqnr_db,
                  held_out_gain = best_->figures.sqnr_db - held_out_db_;
     const bool worse = gain + held_out_gain < 0 ||
+                       (start_folds_db_ && best_->figures.folds_db &&
+                        *best_->figures.folds_db < *start_folds_db_) ||
                        (result.accuracy && *result.accuracy < *summary_.result.accuracy);
     if (worse) {
       if (summary_.result.options.empty())
@@ -637,9 +724,13 @@ class Search {
   std::unique_ptr<CandidatePool> pool_;  // null: candidates are made here
   uint32_t floats_ = 0;
   std::optional<Candidate> best_;
+  size_t floats_at_ranges_ = 0;         // operators that were float when observers were tried
+  std::optional<Candidate> all_float_;  // all operators in float, if they were too expensive
   uint64_t start_cycles_ = 0;
   size_t kept_ = 0;
-  double shortfall_ = 0;    // dB beyond the goal that the search asks for
+  double flattery_ = 0;   // dB that the best has on the held-out samples beyond those over folds
+  double shortfall_ = 0;  // dB beyond the goal that the search asks for
+  std::optional<double> start_folds_db_;  // of the default, each sample held out once
   double held_out_db_ = 0;  // of the program that is the result so far, on held-out samples
   Clock::time_point began_ = Clock::now();
   AccuracySummary summary_;

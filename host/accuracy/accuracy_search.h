@@ -7,9 +7,10 @@
 // on the best program so far, cheap ones first; what gains less than 0.1 dB (1 dB once the goal is
 // reached, if it saves no cycles), loses a labelled sample or costs more than 2 % of the cycles is
 // rejected. If there is a goal that these steps do not reach, operators become float on the CPU:
-// those that remove most error a cycle first, until the goal is reached. At the end the settings
-// are compiled with ranges of all samples; if the default, compiled so, is better, the default is
-// the result.
+// those that remove most error a cycle first, until the goal is reached. If the model is small,
+// each sample is then held out once, and what the program lacks of the goal is asked of it in
+// addition. At the end the settings are compiled with ranges of all samples; if the default,
+// compiled so, is better, the default is the result.
 #pragma once
 
 #include <functional>
