@@ -407,6 +407,8 @@ class Search {
   // program lacks of the goal then is asked of it on the held-out ones beyond the goal.
   void check_over_folds() {
     if (options_.frontier || !own_goal_ || kept_ == 0 || own_tries_ < kSmallTries) return;
+    const Result<Candidate> start = make(judge_.base(), "default", true);
+    if (start) start_folds_db_ = start->figures.folds_db;
     constexpr int kMostChecks = 3;
     for (int i = 0; i < kMostChecks; ++i) {
       if (!judge_best_over_folds()) return;
@@ -420,8 +422,6 @@ class Search {
       if (!done()) grow_float();
       if (kept_ == before) break;
     }
-    const Result<Candidate> start = make(judge_.base(), "default", true);
-    if (start) start_folds_db_ = start->figures.folds_db;
   }
 
   // Where the goal is reached by more than it asks for, decibels are given for what no sample
@@ -438,6 +438,7 @@ class Search {
     if (!candidate || !candidate->figures.folds_db) return;
     AccuracyStep& step = candidate->figures;
     const bool kept = std::min(*step.folds_db, step.sqnr_db) >= *min_sqnr_ + kWorthALoss &&
+                      (!start_folds_db_ || *step.folds_db >= *start_folds_db_) &&
                       step.cycles <= best_->figures.cycles &&
                       (!step.accuracy || *step.accuracy >= *best_->figures.accuracy) &&
                       (!step.same_class || *step.same_class >= *best_->figures.same_class);
