@@ -36,8 +36,7 @@ T scalar(const EValue& value) {
 // A string (without its terminator) or a list.
 template <class T>
 const flatbuffers::Vector<T>& items(const EValue& value) {
-  return *static_cast<const flatbuffers::Table*>(value.val())
-              ->GetPointer<const flatbuffers::Vector<T>*>(IntList::VT_ITEMS);
+  return list<T>(value.val(), IntList::VT_ITEMS);
 }
 
 // The operator or delegate index of a call, and its arguments: KernelCall and DelegateCall have the

@@ -80,23 +80,24 @@ class PlanVerifier {
       case KernelTypes::Tensor:
         return check_tensor(*static_cast<const Tensor*>(value.val()));
       case KernelTypes::IntList:
-        return check_list(items<int64_t>(value), KernelTypes::Int);
       case KernelTypes::TensorList:
       case KernelTypes::OptionalTensorList:
-        return check_list(items<int32_t>(value), KernelTypes::Tensor,
-                          value.val_type() == KernelTypes::OptionalTensorList);
+        return check_list(value);
       default:
         return value.val_type() <= KernelTypes::MAX ? Error::kOk : Error::kUnsupported;
     }
   }
 
   // Tensors of a list need memory whether the list is used or not: instructions that share it are
-  // not to look at each of them again.
-  template <class T>
-  Error check_list(const flatbuffers::Vector<T>& items, KernelTypes type, bool optional = false) {
-    for (const T index : items) {
-      if (optional && index == -1) continue;
-      if (static_cast<std::make_unsigned_t<T>>(index) >= values_.size() ||
+  // not to look at each of them again. One loop for both widths of indices, to save flash.
+  Error check_list(const EValue& stored) {
+    const bool wide = stored.val_type() == KernelTypes::IntList;
+    const KernelTypes type = wide ? KernelTypes::Int : KernelTypes::Tensor;
+    const auto& words = items<int32_t>(stored);
+    for (uint32_t i = 0; i < words.size(); ++i) {
+      const int64_t index = wide ? items<int64_t>(stored).Get(i) : words.Get(i);
+      if (index == -1 && stored.val_type() == KernelTypes::OptionalTensorList) continue;
+      if (static_cast<uint64_t>(index) >= values_.size() ||
           value(static_cast<uint32_t>(index)).val_type() != type) {
         return Error::kMalformed;
       }

@@ -16,11 +16,17 @@ using Delegates = Tables<pte::BackendDelegate>;
 
 constexpr uint32_t kState = UINT32_MAX;  // index of its errors
 
-// Whether the bytes of the caller may be used in place.
-Error check_address(const void* data) {
+// Whether the bytes of the caller may be used in place; no bytes have no address.
+Error check_address(const void* data, size_t bytes) {
+  if (bytes == 0) return Error::kOk;
   if (data == nullptr) return Error::kNull;
   return reinterpret_cast<uintptr_t>(data) % kArenaAlignment == 0 ? Error::kOk
                                                                   : Error::kArenaMisaligned;
+}
+
+Status check_memory(std::span<std::byte> memory, uint64_t needed, uint32_t index) {
+  if (memory.size() < needed) return {Error::kArenaTooSmall, index, static_cast<uint32_t>(needed)};
+  return {check_address(memory.data(), static_cast<size_t>(needed)), index};
 }
 
 const Instructions& instructions(const pte::ExecutionPlan& plan) {
@@ -87,20 +93,15 @@ Status Method::requirements(const Program& program, std::string_view name,
 
 Status Method::check_memories(std::span<std::byte> state, uint64_t state_bytes,
                               std::span<const std::span<std::byte>> memories) const {
+  Status status = check_memory(state, state_bytes, kState);
   const auto& sizes = pte::list<int64_t>(plan_, pte::ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
-  for (uint32_t i = 0; i == 0 || i < sizes.size(); ++i) {
-    const uint64_t needed = i == 0 ? state_bytes : static_cast<uint64_t>(sizes.Get(i));
-    const uint32_t index = i == 0 ? kState : i - 1;
-    const Status too_small{Error::kArenaTooSmall, index, static_cast<uint32_t>(needed)};
+  for (uint32_t i = 1; status.ok() && i < sizes.size(); ++i) {
+    // One of no bytes must be there too: tensors are placed in it.
     if (i > memories.size())
-      return too_small;  // one of no bytes must be there too: tensors are placed in it
-    const std::span<std::byte> memory = i == 0 ? state : memories[i - 1];
-    if (memory.size() < needed) return too_small;
-    if (needed == 0) continue;
-    if (const Error error = check_address(memory.data()); error != Error::kOk)
-      return {error, index};
+      return {Error::kArenaTooSmall, i - 1, static_cast<uint32_t>(sizes.Get(i))};
+    status = check_memory(memories[i - 1], static_cast<uint64_t>(sizes.Get(i)), i - 1);
   }
-  return {};
+  return status;
 }
 
 Status Method::prepare(const Program& program, std::string_view name, std::span<std::byte> state,
@@ -293,7 +294,7 @@ Status Method::set_input(size_t index, const InputTensor& input) {
   status.error = check_input(input, tensor);
   if (!status.ok()) return status;
   if (stored(*value).allocation_info() == nullptr) {
-    if (input.bytes > 0) status.error = check_address(input.data);
+    status.error = check_address(input.data, input.bytes);
     if (!status.ok()) return status;
     tensor.data = static_cast<std::byte*>(const_cast<void*>(input.data));
     tensor.writable = false;
@@ -315,12 +316,9 @@ Status Method::set_output_memory(size_t index, std::span<std::byte> memory) {
   const auto at = static_cast<uint32_t>(index);
   if (value == nullptr || stored(*value).allocation_info() != nullptr || !value->tensor.writable)
     return {Error::kNoSuchTensor, at};
-  const size_t bytes = value->tensor.bytes();
-  if (memory.size() < bytes) return {Error::kArenaTooSmall, at, static_cast<uint32_t>(bytes)};
-  if (const Error error = check_address(memory.data()); bytes > 0 && error != Error::kOk)
-    return {error, at};
-  value->tensor.data = memory.data();
-  return {};
+  const Status status = check_memory(memory, value->tensor.bytes(), at);
+  if (status.ok()) value->tensor.data = memory.data();
+  return status;
 }
 
 Status Method::run(const Observer* observer) {
