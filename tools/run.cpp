@@ -59,8 +59,8 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
       ->capture_default_str();
   verb->add_option("--threads", o.threads,
                    "Number of threads for samples, and for the operators of few (0: one for each "
-                   "processor; with --repeat, --on or --profile one thread); results do not depend "
-                   "on it")
+                   "processor; with --repeat or --on one thread, with --profile always); results "
+                   "do not depend on it")
       ->capture_default_str();
   add_checked(verb);
   verb->add_option("--stats-json", o.stats_json,
@@ -68,7 +68,8 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
                    "JSON, and on a board the instructions of every step");
   CLI::Option* profile = verb->add_option("--profile", o.profile,
                                           "Write what every operator costs, for `deuteron profile` "
-                                          "and ExecuTorch's Inspector (.etdump)");
+                                          "and ExecuTorch's Inspector (.etdump)")
+                             ->excludes("--threads");
   verb->add_option("--debug-buffer", o.debug_buffer,
                    "Beside --profile, write what every operator computed, for the Inspector's "
                    "calculate_numeric_gap (docs/profiling.md)")
