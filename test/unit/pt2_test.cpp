@@ -407,6 +407,8 @@ constexpr Edit kEdits[] = {
      "pt2-invalid", kModel, "impossible shape"},
     {"size overflows", "float", kModel, "\"tensor_values\"", "{\"as_int\": 16}",
      "{\"as_int\": 4611686018427387904}", "pt2-invalid", kModel, "impossible shape"},
+    {"size of two kinds", "float", kModel, "\"tensor_values\"", "{\"as_int\": 16}",
+     "{\"as_int\": 16, \"as_float\": 16.0}", "pt2-invalid", kModel, "`size` has several kinds"},
     {"weight not listed", "float", kWeights, "", "\"stem.0.weight\"", "\"stem.0.weigh\"",
      "pt2-missing-weight", "stem.0.weight", "no data"},
     {"weight not in the archive", "float", "data/weights/weight_0", "", "", "-",

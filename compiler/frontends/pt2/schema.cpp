@@ -133,9 +133,14 @@ class Reader {
   std::pair<std::string_view, dom::element> tagged(dom::element value, std::string_view what) {
     const dom::object fields = object(value, what);
     if (!problem_.empty()) return {};
-    for (const dom::key_value_pair entry : fields) return {entry.key, entry.value};
-    malformed(fmt::format("`{}` is empty", what));
-    return {};
+    // Of several entries each reader would take another one.
+    if (fields.size() != 1) {
+      malformed(fields.size() == 0 ? fmt::format("`{}` is empty", what)
+                                   : fmt::format("`{}` has several kinds", what));
+      return {};
+    }
+    const dom::key_value_pair entry = *fields.begin();
+    return {entry.key, entry.value};
   }
   bool good() const { return problem_.empty(); }
 
