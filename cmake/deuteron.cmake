@@ -193,6 +193,8 @@ function(dtr_fuzz name)
   dtr_precompile(fuzz_${name})
   if(DTR_FUZZ)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    # The engine calls it, see test/fuzz/libfuzzer_depth.cpp.
+    target_compile_definitions(fuzz_${name} PRIVATE LLVMFuzzerCustomMutator=dtr_target_mutator)
   else()
     add_dependencies(fuzz_${name} fuzz_seed_files)
     set(regressions ${CMAKE_CURRENT_SOURCE_DIR}/regressions/${name})
