@@ -13,6 +13,7 @@
 #include "host/firmware/firmware_folder.h"
 #include "host/profiler/etdump.h"
 #include "host/session/recorder.h"
+#include "test/fuzz/resumed.h"
 #include "test/fuzz/sample.h"
 
 namespace {
@@ -47,6 +48,7 @@ class Seeds {
       verify_table(fmt::format("{}_verify.json", model), sample.written.bytes);
     }
     list_of_written();
+    checkpoints();
     return good_;
   }
 
@@ -107,6 +109,21 @@ class Seeds {
         FileContents::read(fmt::format("{}/{}", folder->path(), kWrittenList));
     if (!list) return fail(list.error());
     write("written.txt", list->bytes());
+  }
+
+  // Of an evaluation that is done, and of one that ended within the write of its third result.
+  void checkpoints() {
+    const Result<TemporaryFolder> folder = TemporaryFolder::create();
+    if (!folder) return fail(folder.error());
+    const std::string path = folder->path() + "/checkpoint";
+    if (const auto done = fuzz::evaluate_sample(path, false, nullptr); !done)
+      return fail(done.error());
+    const Result<FileContents> file = FileContents::read(path);
+    if (!file) return fail(file.error());
+    const std::vector<std::byte> input =
+        fuzz::without_checksums({file->bytes().begin(), file->bytes().end()});
+    write("image.checkpoint", input);
+    write("image_part.checkpoint", std::span(input).first(input.size() * 2 / 3));
   }
 
   // profile.bin as a device writes it: the records of the start, then those of a run.
