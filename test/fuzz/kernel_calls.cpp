@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<uint64_t> made(kernels.size()), accepted(kernels.size());
-  uint64_t all_accepted = 0;
+  uint64_t all_made = 0, all_accepted = 0;
   File file;
   Expected expected(options.expected);
   for (uint64_t i = 0; i < options.calls; ++i) {
@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
     if (call.bytes.empty()) continue;
     if (options.only != UINT64_MAX) fmt::print("{}\n", kernels[which].name);
     const Outcome outcome = run_call(kernels[which], call.bytes);
-    ++made[which];
+    ++made[which], ++all_made;
     if (outcome.error == Error::kOk) ++accepted[which], ++all_accepted;
     if (options.file.empty() && options.expected.empty()) continue;
     const bool error_alone = call.shares_memory || uses_libm(kernels[which].name);
@@ -173,9 +173,10 @@ int main(int argc, char** argv) {
     good = false;
   }
   const double share = static_cast<double>(all_accepted) / static_cast<double>(options.calls);
-  fmt::print("{} calls of {} kernels: {:.1f} % accepted (floor {:.0f} %); fewest by {}: {} of {}\n",
-             options.calls, kernels.size(), 100 * share, 100 * kLeastShare, kernels[least].name,
-             accepted[least], made[least]);
+  fmt::print(
+      "{} calls of {} kernels: {:.1f} % ({} accepted), floor {:.0f} %; fewest by {}: {} of {}\n",
+      all_made, kernels.size(), 100 * share, all_accepted, 100 * kLeastShare, kernels[least].name,
+      accepted[least], made[least]);
   if (!options.file.empty() && !file.write(options.file)) {
     fmt::print(stderr, "cannot write {}\n", options.file);
     return 2;
