@@ -20,8 +20,8 @@ constexpr dtr::fuzz::Stage kStages[] = {{"evaluated", 0.6}, {"resumed", 0.5}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
-                                      size_t size) {  // NOLINT(readability-identifier-naming)
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dtr;
   fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));
@@ -41,7 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
   return 0;
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned seed) {  // NOLINT(readability-identifier-naming)
+                                          unsigned seed) {
   return dtr::fuzz::mutate_words(data, size, max_size, seed, 0);
 }

@@ -16,8 +16,8 @@ constexpr dtr::fuzz::Stage kStages[] = {{"read", 0.16}, {"converted", 0.15}};
 
 std::span<const dtr::fuzz::Stage> dtr::fuzz::stages() { return kStages; }
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data,
-                                      size_t size) {  // NOLINT(readability-identifier-naming)
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dtr;
   fuzz::Depth depth;
   const auto bytes = std::as_bytes(std::span(data, size));

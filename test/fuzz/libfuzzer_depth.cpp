@@ -26,14 +26,16 @@ std::vector<uint8_t> last;  // the input before
 
 }  // namespace
 
-extern "C" int LLVMFuzzerInitialize(int*, char***) {  // NOLINT(readability-identifier-naming)
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
   dtr::fuzz::clear_counts();
   std::atexit([] { fmt::print(stderr, "depth: {}\n", dtr::fuzz::depth_line()); });
   return 0;
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned seed) {  // NOLINT(readability-identifier-naming)
+                                          unsigned seed) {
   std::minstd_rand random(seed);
   if (!last.empty() && dtr::fuzz::last_was_deep()) {
     if (deep.size() < kMostDeep) {
