@@ -120,7 +120,12 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "other_names",
                                  "moved_taps",
                                  "box_parts",
-                                 "volumes_at_places"}) {
+                                 "volumes_at_places",
+                                 "spectral_convolution",
+                                 "complex_moves",
+                                 "complex_layers",
+                                 "complex_powers",
+                                 "constant_numbers"}) {
     const auto program = read_pt2(test::export_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;
@@ -280,6 +285,23 @@ TEST(Pt2, WarnsOfAnInputThatTheModelWrites) {
   }
 }
 
+TEST(Pt2, SaysThatComplexNumbersAreTwoFloats) {
+  const auto module = read_pt2(test::export_path("complex_powers.pt2"));
+  ASSERT_TRUE(module) << error_text(module);
+  const Graph& graph = module->forward();
+  EXPECT_EQ(graph.type(graph.inputs()[0]).shape, Shape({3, 5, 2}));
+  std::vector<std::string> names;
+  for (const Diagnostic& note : module->notes) {
+    EXPECT_EQ(note.id, DiagnosticId::kPt2UnsupportedDtype);
+    EXPECT_EQ(note.severity, Severity::kNote);
+    EXPECT_NE(note.reason.find("torch.view_as_real(" + note.place.node + ")"), std::string::npos);
+    names.push_back(note.place.node);
+  }
+  ASSERT_GT(names.size(), 2U);
+  EXPECT_EQ(names[0], "x");
+  EXPECT_EQ(names[1], "y");
+}
+
 // --- refused
 // -----------------------------------------------------------------------------------------------------------------------
 
@@ -292,7 +314,6 @@ TEST(Pt2, RefusesWhatCannotCompile) {
     bool has_line;
   };
   const Case cases[] = {
-      {"complex_output", "pt2-unsupported-dtype", "fft_rfft", "complex numbers", false},
       {"odd_strides", "pt2-unsupported-strides", "x", "[12, 2]", false},
       {"open_loop", "pt2-control-flow", "while_loop", "depends on an input", true},
       {"overwritten_view", "pt2-mutated-state", "relu_", "`view`", true},

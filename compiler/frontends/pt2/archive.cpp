@@ -124,6 +124,13 @@ Result<void> Archive::read_tables(const DimensionSizes* sizes) {
   return {};
 }
 
+Result<void> Archive::bind(const DimensionSizes& sizes, const KnownNumbers& numbers) {
+  DTR_ASSIGN(program_, parse_exported_program(model_json_.text(),
+                                              {.file = file_, .node = std::string(kModelPath)},
+                                              &sizes, numbers));
+  return {};
+}
+
 const Payload* Archive::find_payload(std::string_view target) const {
   for (const PayloadTable* table : {&weights_, &constants_}) {
     const auto at = table->entries.find(target);
@@ -149,8 +156,8 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
   if (!meta.symbol.empty())
     return refuse(DiagnosticId::kPt2SymbolicShape,
                   fmt::format("the parameter has the symbolic size {}", meta.symbol));
-  const bool complex = meta.scalar_type == kComplexType;
-  const auto dtype = complex ? DType::kFloat32 : dtype_of(meta.scalar_type);
+  const bool complex = is_complex(meta.scalar_type);
+  const auto dtype = complex ? part_dtype_of(meta.scalar_type) : dtype_of(meta.scalar_type);
   if (!dtype || meta.layout != kStridedLayout)
     return refuse(DiagnosticId::kPt2UnsupportedDtype,
                   meta.layout != kStridedLayout ? "the parameter is a sparse tensor"
@@ -167,8 +174,9 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
                   fmt::format("the archive member `{}` is missing", payload->path_name));
   DTR_ASSIGN(ZipData data, zip_.read(*entry));
 
-  const bool sixteen_bits = has_sixteen_bits(meta.scalar_type);
-  const size_t size = sixteen_bits ? 2 : byte_size(*dtype) * (complex ? 2 : 1);
+  const bool half = meta.scalar_type == kHalfType || meta.scalar_type == kHalfComplexType;
+  const bool sixteen_bits = half || has_sixteen_bits(meta.scalar_type);
+  const size_t size = (sixteen_bits ? 2 : byte_size(*dtype)) * (complex ? 2 : 1);
   const auto end = storage_end(meta);
   if (!end || data.bytes.size() % size != 0 || *end > data.bytes.size() / size)
     return refuse(DiagnosticId::kPt2WeightSize,
@@ -189,7 +197,7 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
     gather(meta, size, data.bytes.data(), elements.owned.get());
     elements.bytes = {elements.owned.get(), bytes};
   }
-  if (sixteen_bits) widen(meta.scalar_type == kHalfType ? from_half : from_bfloat, elements);
+  if (sixteen_bits) widen(half ? from_half : from_bfloat, elements);
   return elements;
 }
 

@@ -19,6 +19,8 @@ class Archive {
   static Result<Archive> open(std::span<const std::byte> bytes, const std::string& file,
                               ZipLimits limits = {}, std::span<const DetachedBytes> detached = {},
                               const DimensionSizes* sizes = nullptr);
+  // Reads the program again, with these numbers. Errors: the same.
+  Result<void> bind(const DimensionSizes& sizes, const KnownNumbers& numbers);
 
   const ExportedProgram& program() const { return program_; }
   const std::string& file() const { return file_; }

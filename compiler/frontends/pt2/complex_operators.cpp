@@ -1,5 +1,4 @@
-// Operators that take or give complex numbers. A complex tensor is a float32 tensor with one more
-// dimension, the last, of two: real and imaginary part.
+// Arithmetic, shapes and Fourier transforms of complex numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 #include "compiler/compositions/attention.h"
 #include "compiler/compositions/fourier.h"
 #include "compiler/compositions/tiling.h"
-#include "compiler/frontends/pt2/operators.h"
+#include "compiler/frontends/pt2/complex_operators.h"
 #include "compiler/ops/define.h"
 
 namespace dtr::pt2 {
@@ -20,54 +19,10 @@ using compositions::Signal;
 
 // ---- parts
 
-Result<ValueId> part(NodeImport& node, ValueId x, int64_t which) {
-  Shape shape = node.type(x).shape;
-  const auto last = static_cast<int64_t>(shape.size()) - 1;
-  DTR_ASSIGN(const ValueId taken, node.slice(x, last, which, which + 1));
-  shape.pop_back();
-  return node.view(taken, shape);
-}
-
-Result<ValueId> with_parts(NodeImport& node, ValueId real, ValueId imaginary) {
-  Values both;
-  for (ValueId each : {real, imaginary}) {
-    Shape shape = node.type(each).shape;
-    shape.push_back(1);
-    DTR_ASSIGN(each, node.view(each, shape));
-    both.push_back(each);
-  }
-  return node.concatenate(both, static_cast<int64_t>(node.type(both[0]).rank()) - 1);
-}
-
-struct Parts {
-  ValueId real, imaginary;  // the second is invalid for a real tensor
-};
-Result<Parts> parts_of(NodeImport& node, std::string_view name) {
-  if (!node.has_tensor(name)) {
-    DTR_ASSIGN(const std::complex<double> number, node.complex_number(name));
-    Parts parts;
-    DTR_ASSIGN(parts.real, node.constant(DType::kFloat32, {}, number.real(), name));
-    if (number.imag() != 0) {
-      DTR_ASSIGN(parts.imaginary, node.constant(DType::kFloat32, {}, number.imag(), name));
-    }
-    return parts;
-  }
-  if (!node.is_complex(name)) {
-    DTR_ASSIGN(const ValueId x, node.tensor(name));
-    DTR_ASSIGN(const ValueId real, node.cast(x, DType::kFloat32));
-    return Parts{real, {}};
-  }
-  DTR_ASSIGN(const ValueId x, node.tensor(name));
-  Parts parts;
-  DTR_ASSIGN(parts.real, part(node, x, 0));
-  DTR_ASSIGN(parts.imaginary, part(node, x, 1));
-  return parts;
-}
-
 template <int kPart>
 Result<Values> take_part(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  return one(part(node, x, kPart));
+  return one(part_of(node, x, kPart));
 }
 
 Result<Values> unchanged(NodeImport& node) {
@@ -75,81 +30,28 @@ Result<Values> unchanged(NodeImport& node) {
   return Values{x};
 }
 
+Result<ValueId> conjugated(NodeImport& node, ValueId x) {
+  constexpr double kSigns[] = {1, -1};
+  DTR_ASSIGN(const ValueId signs, node.GraphBuilder::constant(node.type(x).dtype, kSigns));
+  return node.emit("aten.mul.Tensor", {x, signs});
+}
 Result<Values> conjugate(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  constexpr double kSigns[] = {1, -1};
-  DTR_ASSIGN(const ValueId signs, node.GraphBuilder::constant(DType::kFloat32, kSigns));
-  return one(node.emit("aten.mul.Tensor", {x, signs}));
+  return one(conjugated(node, x));
 }
 
 Result<Values> join_parts(NodeImport& node) {
   DTR_ASSIGN(const ValueId real, node.tensor("real"));
   DTR_ASSIGN(const ValueId imaginary, node.tensor("imag"));
-  return one(with_parts(node, real, imaginary));
-}
-
-Result<ValueId> length_of(NodeImport& node, ValueId x) { return compositions::magnitude(node, x); }
-Result<ValueId> angle_of(NodeImport& node, ValueId x) {
-  DTR_ASSIGN(const ValueId real, part(node, x, 0));
-  DTR_ASSIGN(const ValueId imaginary, part(node, x, 1));
-  return node.emit("aten.atan2", {imaginary, real});
-}
-// length · (cos angle + i sin angle).
-Result<Values> at_angle(NodeImport& node, ValueId length, ValueId angle) {
-  Parts parts;
-  for (const auto& [to, op] :
-       {std::pair{&parts.real, "aten.cos"}, {&parts.imaginary, "aten.sin"}}) {
-    DTR_ASSIGN(const ValueId direction, node.emit(op, {angle}));
-    DTR_ASSIGN(*to, node.emit("aten.mul.Tensor", {length, direction}));
-  }
-  return one(with_parts(node, parts.real, parts.imaginary));
+  DTR_ASSIGN(const Values both, compositions::broadcast_together(node, {real, imaginary}));
+  return one(with_parts(node, both[0], both[1]));
 }
 
 Result<Values> polar(NodeImport& node) {
   DTR_ASSIGN(const ValueId length, node.tensor("abs"));
   DTR_ASSIGN(const ValueId angle, node.tensor("angle"));
-  return at_angle(node, length, angle);
-}
-
-template <Result<ValueId> (*kOf)(NodeImport&, ValueId)>
-Result<Values> real_function(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  return one(kOf(node, x));
-}
-
-Result<Values> exponential(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId real, part(node, x, 0));
-  DTR_ASSIGN(const ValueId angle, part(node, x, 1));
-  DTR_ASSIGN(const ValueId length, node.emit("aten.exp", {real}));
-  return at_angle(node, length, angle);
-}
-Result<Values> logarithm(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId length, length_of(node, x));
-  DTR_ASSIGN(const ValueId real, node.emit("aten.log", {length}));
-  DTR_ASSIGN(const ValueId angle, angle_of(node, x));
-  return one(with_parts(node, real, angle));
-}
-// The root whose angle is half as large.
-Result<Values> root(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId length, length_of(node, x));
-  DTR_ASSIGN(const ValueId of_length, node.emit("aten.sqrt", {length}));
-  DTR_ASSIGN(const ValueId angle, angle_of(node, x));
-  DTR_ASSIGN(const ValueId half, node.constant(DType::kFloat32, {}, 0.5, "half"));
-  DTR_ASSIGN(const ValueId of_angle, node.emit("aten.mul.Tensor", {angle, half}));
-  return at_angle(node, of_length, of_angle);
-}
-// The conjugate by the square.
-Result<Values> reciprocal(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const Values turned, conjugate(node));
-  DTR_ASSIGN(ValueId square, compositions::squared_magnitude(node, x));
-  Shape shape = node.type(square).shape;
-  shape.push_back(1);
-  DTR_ASSIGN(square, node.view(square, shape));
-  return one(node.emit("aten.div.Tensor", {turned[0], square}));
+  DTR_ASSIGN(const Parts parts, at_angle(node, length, angle));
+  return one(joined(node, parts));
 }
 
 // ---- arithmetic
@@ -158,53 +60,37 @@ template <const char* kOp, bool kReversed = false>
 Result<Values> add(NodeImport& node) {
   DTR_ASSIGN(const Parts a, parts_of(node, kReversed ? "other" : "self"));
   DTR_ASSIGN(const Parts b, parts_of(node, kReversed ? "self" : "other"));
-  DTR_ASSIGN(const double alpha, node.number("alpha", 1));
-  const auto sum = [&](ValueId x, ValueId y) { return node.emit(kOp, {x, y}, {{"alpha", alpha}}); };
+  DTR_ASSIGN(const std::complex<double> alpha,
+             node.has("alpha") ? node.complex_number("alpha") : std::complex<double>(1));
+  if (alpha.imag() != 0) return node.unsupported("a complex alpha", "multiply in front of the sum");
+  const auto sum = [&](ValueId x, ValueId y) {
+    return node.emit(kOp, {x, y}, {{"alpha", alpha.real()}});
+  };
   // A real number has no imaginary part to add, in the shape that the sum has.
   DTR_ASSIGN(const ValueId real, sum(a.real, b.real));
-  const auto zero_like = [&](ValueId x) {
-    const Shape shape = node.type(x).shape;
-    return node.constant(DType::kFloat32, shape, 0, "zero");
-  };
   ValueId of_a = a.imaginary, of_b = b.imaginary;
   if (!of_a.valid()) {
-    DTR_ASSIGN(of_a, zero_like(a.real));
+    DTR_ASSIGN(of_a, zeros_like(node, a.real));
   }
   if (!of_b.valid()) {
-    DTR_ASSIGN(of_b, zero_like(b.real));
+    DTR_ASSIGN(of_b, zeros_like(node, b.real));
   }
   DTR_ASSIGN(const ValueId imaginary, sum(of_a, of_b));
   return one(with_parts(node, real, imaginary));
 }
 constexpr char kAdd[] = "aten.add.Tensor", kSub[] = "aten.sub.Tensor";
 
-// (a + bi)(c + di) by any product that is linear in both.
-template <class Product>
-Result<Values> multiply(NodeImport& node, const Parts& a, const Parts& b, Product product) {
-  DTR_ASSIGN(ValueId real, product(a.real, b.real));
-  ValueId imaginary;
-  if (a.imaginary.valid() && b.imaginary.valid()) {
-    DTR_ASSIGN(const ValueId other, product(a.imaginary, b.imaginary));
-    DTR_ASSIGN(real, node.emit(kSub, {real, other}));
-    DTR_ASSIGN(const ValueId first, product(a.real, b.imaginary));
-    DTR_ASSIGN(const ValueId second, product(a.imaginary, b.real));
-    DTR_ASSIGN(imaginary, node.emit(kAdd, {first, second}));
-  } else if (a.imaginary.valid()) {
-    DTR_ASSIGN(imaginary, product(a.imaginary, b.real));
-  } else {
-    DTR_ASSIGN(imaginary, product(a.real, b.imaginary));
-  }
-  return one(with_parts(node, real, imaginary));
-}
-
 template <const char* kOp, const char* kFirst, const char* kSecond>
-Result<Values> product(NodeImport& node) {
+Result<Values> multiplied(NodeImport& node) {
   DTR_ASSIGN(const Parts a, parts_of(node, kFirst));
   DTR_ASSIGN(const Parts b, parts_of(node, kSecond));
-  return multiply(node, a, b, [&](ValueId x, ValueId y) { return node.emit(kOp, {x, y}); });
+  DTR_ASSIGN(const Parts result, multiply(node, a, b, [&](ValueId x, ValueId y) {
+               return node.emit(kOp, {x, y});
+             }));
+  return one(joined(node, result));
 }
-constexpr char kMul[] = "aten.mul.Tensor", kMatmul[] = "aten.matmul", kDiv[] = "aten.div.Tensor";
-constexpr char kSelf[] = "self", kOther[] = "other", kMat2[] = "mat2";
+constexpr char kMul[] = "aten.mul.Tensor", kDiv[] = "aten.div.Tensor";
+constexpr char kSelf[] = "self", kOther[] = "other";
 
 // x · number or x / number, both parts at once.
 Result<Values> by_real(NodeImport& node, std::string_view op, double number) {
@@ -213,7 +99,7 @@ Result<Values> by_real(NodeImport& node, std::string_view op, double number) {
 }
 Result<Values> scaled(NodeImport& node) {
   DTR_ASSIGN(const std::complex<double> factor, node.complex_number("other"));
-  if (factor.imag() != 0) return product<kMul, kSelf, kOther>(node);
+  if (factor.imag() != 0 || !node.is_complex("self")) return multiplied<kMul, kSelf, kOther>(node);
   return by_real(node, kMul, factor.real());
 }
 Result<Values> negated(NodeImport& node) {
@@ -222,48 +108,57 @@ Result<Values> negated(NodeImport& node) {
 }
 
 // By a real number, each part; by a complex one, times its conjugate by its square.
-Result<Values> quotient(NodeImport& node) {
-  DTR_ASSIGN(const Parts a, parts_of(node, "self"));
-  if (!node.has_tensor("other")) {
+Result<Values> divided(NodeImport& node) {
+  if (!node.has_tensor("other") && node.is_complex("self")) {
     DTR_ASSIGN(const std::complex<double> divisor, node.complex_number("other"));
     if (divisor.imag() == 0) return by_real(node, kDiv, divisor.real());
   }
   DTR_ASSIGN(const Parts b, parts_of(node, "other"));
-  if (!b.imaginary.valid()) {
-    DTR_ASSIGN(const ValueId real, node.emit(kDiv, {a.real, b.real}));
-    DTR_ASSIGN(const ValueId imaginary, node.emit(kDiv, {a.imaginary, b.real}));
-    return one(with_parts(node, real, imaginary));
+  if (b.imaginary.valid()) {
+    DTR_ASSIGN(const Parts a, both_parts_of(node, "self"));
+    DTR_ASSIGN(const Parts result, quotient(node, a, b));
+    return one(joined(node, result));
   }
-  DTR_ASSIGN(const ValueId turned, node.emit("aten.neg", {b.imaginary}));
-  DTR_ASSIGN(const Values above, multiply(node, a, {b.real, turned}, [&](ValueId x, ValueId y) {
-               return node.emit(kMul, {x, y});
-             }));
-  DTR_ASSIGN(const ValueId first, node.emit(kMul, {b.real, b.real}));
-  DTR_ASSIGN(const ValueId second, node.emit(kMul, {b.imaginary, b.imaginary}));
-  DTR_ASSIGN(ValueId below, node.emit(kAdd, {first, second}));
-  Shape shape = node.type(below).shape;
-  shape.push_back(1);
-  DTR_ASSIGN(below, node.view(below, shape));
-  return one(node.emit(kDiv, {above[0], below}));
+  DTR_ASSIGN(const Parts a, parts_of(node, "self"));
+  DTR_ASSIGN(const ValueId real, node.emit(kDiv, {a.real, b.real}));
+  DTR_ASSIGN(const ValueId imaginary, node.emit(kDiv, {a.imaginary, b.real}));
+  return one(with_parts(node, real, imaginary));
 }
 
+// The sum over all choices of a part of each operand; i to the number of imaginary ones decides to
+// which part of the result a product belongs, and its sign.
 Result<Values> einsum(NodeImport& node) {
   DTR_ASSIGN(const std::string_view equation, node.string("equation"));
   DTR_ASSIGN(const Values operands, node.tensors("tensors"));
   const std::vector<bool> complex = node.are_complex("tensors");
-  if (operands.size() != 2)
+  constexpr size_t kMost = 6;
+  if (operands.size() > kMost)
     return node.unsupported(fmt::format("{} complex operands", operands.size()),
-                            "multiply two at a time");
-  Parts parts[2];
-  for (size_t i = 0; i < 2; ++i) {
-    parts[i].real = operands[i];
-    if (!complex[i]) continue;
-    DTR_ASSIGN(parts[i].real, part(node, operands[i], 0));
-    DTR_ASSIGN(parts[i].imaginary, part(node, operands[i], 1));
+                            "multiply a few of them at a time");
+  ValueId sums[2];
+  for (size_t choice = 0; choice < size_t{1} << operands.size(); ++choice) {
+    Values parts;
+    size_t turns = 0;  // by i
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const bool imaginary = (choice >> i & 1) != 0;
+      if (imaginary && !complex[i]) break;
+      turns += imaginary ? 1 : 0;
+      DTR_ASSIGN(parts.emplace_back(), complex[i] ? part_of(node, operands[i], imaginary ? 1 : 0)
+                                                  : Result<ValueId>(operands[i]));
+    }
+    if (parts.size() != operands.size()) continue;
+    DTR_ASSIGN(ValueId term, compositions::einsum(node, equation, parts));
+    ValueId& sum = sums[turns % 2];
+    const bool minus = turns % 4 > 1;
+    if (sum.valid()) {
+      DTR_ASSIGN(sum, node.emit(minus ? kSub : kAdd, {sum, term}));
+    } else if (minus) {
+      DTR_ASSIGN(sum, node.emit("aten.neg", {term}));
+    } else {
+      sum = term;
+    }
   }
-  return multiply(node, parts[0], parts[1], [&](ValueId x, ValueId y) {
-    return compositions::einsum(node, equation, {x, y});
-  });
+  return one(with_parts(node, sums[0], sums[1]));
 }
 
 template <const char* kOp>
@@ -314,6 +209,26 @@ Result<Values> transpose(NodeImport& node) {
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
   return permuted(node, std::move(order));
+}
+
+// Of each matrix, conjugated.
+Result<Values> adjoint(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const size_t rank = node.type(x).rank() - 1;
+  if (rank < 2) return conjugate(node);
+  Ints order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[rank - 2], order[rank - 1]);
+  DTR_ASSIGN(const Values turned, permuted(node, std::move(order)));
+  return one(conjugated(node, turned[0]));
+}
+
+// The numbers of complex ones, or complex ones of so many numbers.
+Result<Values> in_other_dtype(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.stated_shape();
+  if (node.gives_complex(0)) shape.push_back(2);
+  return one(node.view(x, shape));
 }
 
 Result<Values> slice(NodeImport& node) {
@@ -378,15 +293,6 @@ Result<Values> shift_frequencies(NodeImport& node) {
   return one(compositions::shift_frequencies(node, x, dims, kBack));
 }
 
-Result<Values> concatenate(NodeImport& node) {
-  DTR_ASSIGN(const Values parts, node.tensors("tensors"));
-  const std::vector<bool> complex = node.are_complex("tensors");
-  if (std::ranges::find(complex, false) != complex.end())
-    return node.unsupported("complex and real tensors", "make all of them complex");
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(parts[0]).rank() - 1, 0));
-  return one(node.concatenate(parts, dim));
-}
-
 // ---- transforms
 
 // The factor of a transform of so many points in all.
@@ -423,14 +329,18 @@ Result<ValueId> transform(NodeImport& node, ValueId x, const std::vector<Axis>& 
 // spectrum of a real signal has only its first half.
 Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse) {
   DTR_ASSIGN(ValueId x, node.tensor("self"));
-  const bool complex = node.is_complex("self");
+  bool complex = node.is_complex("self");
   if (!complex) {
     DTR_ASSIGN(x, node.cast(x, DType::kFloat32));
   }
   const size_t rank = node.type(x).rank() - (complex ? 1 : 0);
   if (rank == 0) return node.unsupported("a transform of a scalar");
   const bool to_real = half && inverse;
-  if (to_real && !complex) return node.unsupported("the inverse transform of real numbers");
+  if (to_real && !complex) {  // numbers without an imaginary part
+    DTR_ASSIGN(const ValueId zero, zeros_like(node, x));
+    DTR_ASSIGN(x, with_parts(node, x, zero));
+    complex = true;
+  }
   const std::string_view sizes = most_axes == 1 ? "n" : "s";
   DTR_ASSIGN(const Ints points, node.ints(sizes, Ints{}));
   Ints dims;
@@ -569,45 +479,40 @@ std::vector<Operator> complex_operators() {
   const auto shaped = [](std::string_view target, Result<Values> (*build)(NodeImport&)) {
     return tensor_row(target, "", build);
   };
+  const auto view = [](std::string_view target, Result<Values> (*build)(NodeImport&)) {
+    return view_row(target, "", build);
+  };
   return {
       row("aten.real.default", take_part<0>),
-      row("aten.imag.default", take_part<1>),
-      shaped("aten.view_as_real.default", unchanged),
-      shaped("aten.view_as_real_copy.default", unchanged),
-      shaped("aten.view_as_complex.default", unchanged),
-      shaped("aten.view_as_complex_copy.default", unchanged),
+      view("aten.imag.default", take_part<1>),
+      view("aten.view_as_real.default", unchanged),
+      view("aten.view_as_complex.default", unchanged),
       shaped("aten.alias.default", unchanged),
       shaped("aten.clone.default", unchanged),
       shaped("aten.contiguous.default", unchanged),
       shaped("aten.detach.default", unchanged),
       shaped("aten.resolve_conj.default", unchanged),
       shaped("aten.resolve_neg.default", unchanged),
-      row("aten.conj.default", conjugate),
-      row("aten._conj.default", conjugate),
+      view("aten.conj.default", conjugate),
+      view("aten._conj.default", conjugate),
+      view("aten.adjoint.default", adjoint),
+      view("aten.mH.default", adjoint),
+      view("aten.view.dtype", in_other_dtype),
       row("aten._conj_physical.default", conjugate),
       row("aten.conj_physical.default", conjugate),
       row("aten.complex.default", join_parts),
       row("aten.polar.default", polar),
-      row("aten.abs.default", real_function<length_of>),
-      row("aten.angle.default", real_function<angle_of>),
-      row("aten.exp.default", exponential),
-      row("aten.log.default", logarithm),
       row("aten.neg.default", negated),
-      row("aten.reciprocal.default", reciprocal),
-      row("aten.sqrt.default", root),
       row("aten.add.Tensor", add<kAdd>),
       row("aten.add.Scalar", add<kAdd>),
       row("aten.rsub.Scalar", add<kSub, true>),
       row("aten.rsub.Tensor", add<kSub, true>),
       row("aten.sub.Scalar", add<kSub>),
       row("aten.sub.Tensor", add<kSub>),
-      row("aten.mul.Tensor", product<kMul, kSelf, kOther>),
+      row("aten.mul.Tensor", multiplied<kMul, kSelf, kOther>),
       row("aten.mul.Scalar", scaled),
-      row("aten.matmul.default", product<kMatmul, kSelf, kOther>),
-      row("aten.bmm.default", product<kMatmul, kSelf, kMat2>),
-      row("aten.mm.default", product<kMatmul, kSelf, kMat2>),
-      row("aten.div.Tensor", quotient),
-      row("aten.div.Scalar", quotient),
+      row("aten.div.Tensor", divided),
+      row("aten.div.Scalar", divided),
       row("aten.einsum.default", einsum),
       row("aten.sum.dim_IntList", reduced<kSum>),
       row("aten.mean.dim", reduced<kMean>),
@@ -626,7 +531,6 @@ std::vector<Operator> complex_operators() {
       row("aten.transpose.int", transpose),
       row("aten.slice.Tensor", slice),
       row("aten.select.int", select),
-      row("aten.cat.default", concatenate),
       row("aten.flip.default", flip),
       row("aten.roll.default", roll),
 

@@ -109,8 +109,8 @@ Result<Values> lerp(NodeImport& node) {
 }
 
 Result<Values> outer(NodeImport& node) {
-  DTR_ASSIGN(const ValueId a, node.tensor("self"));
-  DTR_ASSIGN(const ValueId b, node.tensor("vec2"));
+  DTR_ASSIGN(const auto both, node.pair("self", "vec2"));
+  const auto& [a, b] = both;
   DTR_ASSIGN(const ValueId column, node.view(a, {node.type(a).elements(), 1}));
   return one(node.emit("aten.mul.Tensor", {column, b}));
 }
@@ -180,38 +180,6 @@ Result<Values> weight_norm(NodeImport& node) {
 
 // ---- parts that are replaced
 
-Result<ValueId> with_slice(NodeImport& node, ValueId part) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  const Shape shape = node.type(x).shape;
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), 0));
-  DTR_ASSIGN(int64_t start, node.integer("start", 0));
-  DTR_ASSIGN(int64_t end, node.integer("end", INT64_MAX));
-  DTR_ASSIGN(const int64_t step, node.integer("step", 1));
-  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
-  const auto clip = [&](int64_t bound) {
-    return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent);
-  };
-  start = clip(start);
-  end = std::max(start, clip(end));
-  Shape expected = shape;
-  if (step >= 1 && !shape.empty())
-    expected[static_cast<size_t>(dim)] = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
-  if (step < 1 || shape.empty() || node.type(part).shape != expected)
-    return node.unsupported(fmt::format("{} takes the place of {}:{}:{} of {}",
-                                        to_string(node.type(part).shape), start, end, step,
-                                        to_string(shape)));
-  return compositions::replace_slice(node, x, part, dim, start, step);
-}
-
-Result<ValueId> with_selection(NodeImport& node, ValueId part) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  Shape shape = node.type(x).shape;
-  DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
-  shape[static_cast<size_t>(at.dim)] = 1;
-  DTR_ASSIGN(part, node.view(part, shape));
-  return compositions::replace_slice(node, x, part, at.dim, at.index, 1);
-}
-
 template <Result<ValueId> (*kWith)(NodeImport&, ValueId)>
 Result<Values> scatter(NodeImport& node) {
   DTR_ASSIGN(const ValueId part, node.tensor("src"));
@@ -245,20 +213,44 @@ Result<Values> zero(NodeImport& node) {
 
 }  // namespace
 
+Result<ValueId> with_slice(NodeImport& node, ValueId part) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size(), 0));
+  DTR_ASSIGN(int64_t start, node.integer("start", 0));
+  DTR_ASSIGN(int64_t end, node.integer("end", INT64_MAX));
+  DTR_ASSIGN(const int64_t step, node.integer("step", 1));
+  const int64_t extent = shape.empty() ? 0 : shape[static_cast<size_t>(dim)];
+  const auto clip = [&](int64_t bound) {
+    return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent);
+  };
+  start = clip(start);
+  end = std::max(start, clip(end));
+  Shape expected = shape;
+  if (step >= 1 && !shape.empty())
+    expected[static_cast<size_t>(dim)] = (end - start) / step + ((end - start) % step != 0 ? 1 : 0);
+  if (step < 1 || shape.empty() || node.type(part).shape != expected)
+    return node.unsupported(fmt::format("{} takes the place of {}:{}:{} of {}",
+                                        to_string(node.type(part).shape), start, end, step,
+                                        to_string(shape)));
+  return compositions::replace_slice(node, x, part, dim, start, step);
+}
+
+Result<ValueId> with_selection(NodeImport& node, ValueId part) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  Shape shape = node.type(x).shape;
+  DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
+  shape[static_cast<size_t>(at.dim)] = 1;
+  DTR_ASSIGN(part, node.view(part, shape));
+  return compositions::replace_slice(node, x, part, at.dim, at.index, 1);
+}
+
 Result<ValueId> distance_of(NodeImport& node, ValueId x, ValueId y, double p, double eps,
                             bool keepdim) {
   DTR_ASSIGN(ValueId way, node.emit("aten.sub.Tensor", {x, y}));
   DTR_ASSIGN(way, plus(node, way, eps));
   const auto last = static_cast<int64_t>(node.type(way).rank()) - 1;
   return compositions::vector_norm(node, way, p, {last}, keepdim);
-}
-
-Result<std::optional<ValueId>> scatter_into_view_source(NodeImport& node, ValueId part) {
-  const std::string_view target = node.node().target;
-  const bool slice = target.ends_with("aten.slice.Tensor");
-  if (!slice && !target.ends_with("aten.select.int")) return std::nullopt;
-  DTR_ASSIGN(const ValueId whole, slice ? with_slice(node, part) : with_selection(node, part));
-  return whole;
 }
 
 std::vector<Operator> composed_operators() {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "compiler/frontends/pt2/node_reads.h"
 #include "compiler/frontends/pt2/remedies.h"
 #include "compiler/frontends/pt2/trace.h"
 
@@ -13,31 +14,7 @@ namespace dtr::pt2 {
 namespace {
 
 constexpr size_t kMostNodes = 500'000;  // that subgraphs are imported as, with repetitions
-constexpr std::string_view kExportStatic =
-    "export the model without dynamic_shapes, for one fixed input shape";
 constexpr std::string_view kExportAgain = "export the model again with torch.export.save";
-
-std::string_view without_prefix(std::string_view text, std::string_view prefix) {
-  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  return text;
-}
-
-std::string_view operator_name(const Node& node) {
-  return without_prefix(node.target, "torch.ops.");
-}
-
-// Calls visit(name) for every tensor that the node reads.
-template <class Visit>
-void for_each_read(const Node& node, Visit visit) {
-  for (const auto& [argument, value] : node.inputs) {
-    if (const auto* one = std::get_if<TensorName>(&value)) {
-      if (!one->name.empty()) visit(one->name);
-    } else if (const auto* many = std::get_if<std::vector<TensorName>>(&value)) {
-      for (const TensorName& each : *many)
-        if (!each.name.empty()) visit(each.name);
-    }
-  }
-}
 
 // "aten.randn_like.default".
 bool draws_numbers(std::string_view target) {
@@ -49,15 +26,6 @@ bool draws_numbers(std::string_view target) {
   if (name.ends_with("_")) name.remove_suffix(1);
   if (name.ends_with("_like")) name.remove_suffix(5);
   return std::ranges::find(kSampling, name) != std::end(kSampling);
-}
-
-// The tensor that an in-place operator writes to: its first.
-std::string_view first_read(const Node& node) {
-  std::string_view first;
-  for_each_read(node, [&](std::string_view name) {
-    if (first.empty()) first = name;
-  });
-  return first;
 }
 
 // Layout whose strides the file states for an input or output. Dimensions of one element have no
@@ -77,7 +45,7 @@ std::optional<Layout> layout_of(const TensorMeta& meta) {
 // Of a value of the graph: complex numbers have a dimension of their parts.
 Shape shape_of(const TensorMeta& meta) {
   Shape shape = meta.sizes;
-  if (meta.scalar_type == kComplexType) shape.push_back(2);
+  if (is_complex(meta.scalar_type)) shape.push_back(2);
   return shape;
 }
 
@@ -94,9 +62,9 @@ Importer::Importer(const Archive& archive, Module& module, size_t release_step)
 
 Result<void> Importer::run() {
   add_sources();
-  DTR_TRY(check_static());
   find_written_buffers();
   DTR_TRY(find_live_nodes());
+  DTR_TRY(check_static());
   DTR_TRY(check_converted());
   DTR_TRY(check_operators());
   note_narrowed_floats();
@@ -209,65 +177,6 @@ bool Importer::is_leftover_counter(std::string_view name) const {
   return false;
 }
 
-Result<void> Importer::check_static() const {
-  for (const InputSpec& spec : file_.inputs)
-    if (spec.kind == InputKind::kUser && is_complex(spec.name))
-      return fail(DiagnosticId::kPt2UnsupportedDtype,
-                  fmt::format("the input has dtype {}",
-                              scalar_type_name(file_.tensors.at(spec.name).scalar_type)),
-                  "take torch.view_as_real(x) as input, and begin with torch.view_as_complex",
-                  {.file = archive_.file(), .node = std::string(spec.name)});
-  for (const InputSpec& spec : file_.inputs)
-    if (const auto at = file_.tensors.find(spec.name);
-        at != file_.tensors.end() && !at->second.symbol.empty())
-      return fail(DiagnosticId::kPt2SymbolicShape,
-                  fmt::format("`{}` has the symbolic size {}", spec.name, at->second.symbol),
-                  std::string(kExportStatic),
-                  {.file = archive_.file(), .node = std::string(spec.name)});
-  DTR_TRY(check_static(file_, 0));
-  for (size_t i = 0; i < file_.subgraphs.size(); ++i)
-    DTR_TRY(check_static(file_.subgraphs[i], first_source_[i]));
-  return {};
-}
-
-// A Python number that is not known when the model compiles: a size, or an element of a tensor.
-tl::unexpected<Diagnostic> Importer::refuse_symbolic(const ExportedGraph& graph,
-                                                     std::string_view argument,
-                                                     std::string_view symbol,
-                                                     const Place& place) const {
-  const auto maker = std::ranges::find(graph.nodes, symbol, &Node::name);
-  const std::string_view made_by =
-      maker == graph.nodes.end() ? std::string_view{} : operator_name(*maker);
-  const bool of_data =
-      made_by.starts_with("aten.item.") || made_by.starts_with("aten._local_scalar_dense.");
-  return fail(DiagnosticId::kPt2SymbolicShape,
-              of_data ? fmt::format("argument `{}` is {}, an element of a tensor", argument, symbol)
-                      : fmt::format("argument `{}` is the symbolic value {}", argument, symbol),
-              std::string(of_data ? remedy_of_data(made_by) : kExportStatic), place);
-}
-
-// Sizes that do not follow from those of the inputs: torch.export names those that depend on
-// elements u0, u1, …
-Result<void> Importer::check_static(const ExportedGraph& graph, size_t first_source) const {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const std::string_view name : graph.nodes[i].outputs) {
-      const auto at = graph.tensors.find(name);
-      if (at == graph.tensors.end() || at->second.symbol.empty()) continue;
-      const bool of_data = at->second.symbol.starts_with('u');
-      return fail(DiagnosticId::kPt2SymbolicShape,
-                  fmt::format("`{}` has the symbolic size {}{}", name, at->second.symbol,
-                              of_data ? ", which depends on elements of a tensor" : ""),
-                  of_data ? std::string(remedy_of_data(operator_name(graph.nodes[i])))
-                          : std::string(kExportStatic),
-                  place_of_source(first_source + i));
-    }
-    for (const auto& [argument, value] : graph.nodes[i].inputs)
-      if (const auto* symbolic = std::get_if<Symbolic>(&value))
-        return refuse_symbolic(graph, argument, symbolic->name, place_of_source(first_source + i));
-  }
-  return {};
-}
-
 // A node lives if an output of the program depends on it; in-place operators live, except on the
 // counters of batch normalization.
 Result<void> Importer::find_live_nodes() {
@@ -297,7 +206,7 @@ Result<void> Importer::find_live_nodes() {
   return {};
 }
 
-void Importer::find_live_nodes(Scope& scope) {
+void Importer::find_live_nodes(Scope& scope) const {
   const std::vector<Node>& nodes = scope.graph->nodes;
   for (const std::string_view result : scope.graph->results)
     if (!result.empty()) scope.last_use.emplace(result, nodes.size());
@@ -539,7 +448,8 @@ Result<void> Importer::bind_user_input(const InputSpec& spec) {
     return fail(DiagnosticId::kPt2Invalid, "the input has no type", std::string(kExportAgain),
                 place);
   const TensorMeta& meta = at->second;
-  auto dtype = dtype_of(meta.scalar_type);
+  const bool complex = is_complex(spec.name);
+  auto dtype = complex ? part_dtype_of(meta.scalar_type) : dtype_of(meta.scalar_type);
   if (!dtype)
     return fail(DiagnosticId::kPt2UnsupportedDtype,
                 fmt::format("the input has dtype {}", scalar_type_name(meta.scalar_type)),
@@ -553,13 +463,28 @@ Result<void> Importer::bind_user_input(const InputSpec& spec) {
         fmt::format("the input of shape {} has strides [{}], neither contiguous nor channels-last",
                     to_string(meta.sizes), fmt::join(meta.strides, ", ")),
         "call contiguous() on the example input before the export", place);
+  if (complex) {
+    layout = Layout::kContiguous;
+    note_complex(spec.name, "input");
+  }
   scope_->storages.emplace_back();
   const ValueId value = rewriter_.add_input(
-      {.dtype = *dtype, .shape = meta.sizes, .layout = *layout, .quantization = {}}, spec.name);
+      {.dtype = *dtype, .shape = shape_of(meta), .layout = *layout, .quantization = {}}, spec.name);
   return bind(
       spec.name,
       {.value = value, .target = {}, .storage = static_cast<uint32_t>(scope_->storages.size() - 1)},
       place);
+}
+
+// Complex numbers of the caller are floats of a program.
+void Importer::note_complex(std::string_view name, std::string_view role) {
+  module_.notes.push_back(
+      {.id = DiagnosticId::kPt2UnsupportedDtype,
+       .reason = fmt::format("the {0} `{1}` has complex numbers: the program's {0} is "
+                             "torch.view_as_real({1}), float32 with a last dimension of 2",
+                             role, name),
+       .place = {.file = module_.file, .node = std::string(name)},
+       .severity = Severity::kNote});
 }
 
 Result<void> Importer::load_constant(std::string_view name, Binding& binding, const Place& place) {
@@ -635,8 +560,8 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
   const auto stated = scope_->graph->tensors.find(name);
   if (stated != scope_->graph->tensors.end()) {
     const TensorMeta& meta = stated->second;
-    const bool complex = meta.scalar_type == kComplexType;
-    const auto dtype = complex ? DType::kFloat32 : dtype_of(meta.scalar_type);
+    const auto dtype = pt2::is_complex(meta.scalar_type) ? part_dtype_of(meta.scalar_type)
+                                                         : dtype_of(meta.scalar_type);
     if (!dtype)
       return fail(DiagnosticId::kPt2UnsupportedDtype,
                   fmt::format("`{}` has dtype {}", name, scalar_type_name(meta.scalar_type)),
@@ -740,14 +665,11 @@ Result<void> Importer::set_outputs() {
     if (spec.kind != "user_output" || spec.name.empty()) continue;
     DTR_ASSIGN(const ValueId value,
                value_of(spec.name, {.file = archive_.file(), .node = std::string(spec.name)}));
-    if (is_complex(spec.name))
-      return fail(DiagnosticId::kPt2UnsupportedDtype,
-                  fmt::format("the output `{}` has complex numbers", spec.name),
-                  "return torch.view_as_real(x)",
-                  {.file = archive_.file(), .node = std::string(spec.name)});
+    if (is_complex(spec.name)) note_complex(spec.name, "output");
     outputs.push_back(value);
     const auto stated = file_.tensors.find(spec.name);
-    layouts.push_back(stated == file_.tensors.end()
+    // The parts of complex numbers stay neighbours.
+    layouts.push_back(stated == file_.tensors.end() || is_complex(spec.name)
                           ? Layout::kContiguous
                           : layout_of(stated->second).value_or(Layout::kContiguous));
   }

@@ -28,6 +28,9 @@ class Importer {
   // Errors: kPt2Invalid, kPt2UnsupportedOperator and other pt2 ids, each with the node and its
   // source line.
   Result<void> run();
+  // Adds the elements that `.item()` takes of constants, where sizes or arguments need them.
+  // Nothing is added for what cannot be computed: run() refuses it.
+  void find_known_numbers(KnownNumbers& numbers);
 
  private:
   friend class NodeImport;
@@ -63,7 +66,7 @@ class Importer {
   const WrittenBuffer* find_written(std::string_view input) const;
   Result<void> bind_state(const WrittenBuffer& buffer);
   Result<void> find_live_nodes();
-  void find_live_nodes(Scope& scope);
+  void find_live_nodes(Scope& scope) const;
   // The results of a subgraph on these operands. Errors: those of its nodes.
   Result<Values> run_subgraph(size_t subgraph, const Values& operands, const Place& place);
   Result<void> check_converted() const;
@@ -79,11 +82,12 @@ class Importer {
   using MissingOperators = std::map<MissingKey, MissingOperator>;
   Result<void> check_operators();
   Result<void> find_missing(const Scope& scope, MissingOperators& missing);
-  Result<void> check_static() const;
-  Result<void> check_static(const ExportedGraph& graph, size_t first_source) const;
+  Result<void> check_static();
+  Result<void> check_static(const Scope& scope);
   tl::unexpected<Diagnostic> refuse_symbolic(const ExportedGraph& graph, std::string_view argument,
                                              std::string_view symbol, const Place& place) const;
   void note_narrowed_floats();
+  void note_complex(std::string_view name, std::string_view role);
   Result<void> bind_inputs();
   Result<void> bind_user_input(const InputSpec& spec);
   Result<void> import_node(size_t index);

@@ -127,10 +127,18 @@ Result<Values> dot(NodeImport& node) { return product_with(node, "tensor"); }
 Result<Values> vdot(NodeImport& node) { return product_with(node, "other"); }
 Result<Values> matmul(NodeImport& node) { return product_with(node, "other"); }
 
-// x · weightᵀ + bias; a weight that is computed makes it a matmul.
+// x · weightᵀ + bias; a weight that is computed makes it a matmul, a vector a product with it.
 Result<Values> linear(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   DTR_ASSIGN(const ValueId weight, node.tensor("weight"));
+  if (node.type(weight).rank() == 1) {
+    DTR_ASSIGN(ValueId sums, product(node, x, weight));
+    DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
+    if (bias.valid()) {
+      DTR_ASSIGN(sums, node.emit("aten.add.Tensor", {sums, bias}));
+    }
+    return Values{sums};
+  }
   DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
   if (is_static(node.graph(), weight) && (!bias.valid() || is_static(node.graph(), bias))) {
     Values operands{x, weight};

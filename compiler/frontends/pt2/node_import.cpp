@@ -107,10 +107,42 @@ Result<void> NodeImport::check_all_read() const {
   return {};
 }
 
-bool NodeImport::has(std::string_view name) const { return find(name) != nullptr; }
+NodeImport::Replaced::Replaced(NodeImport& node, Replacements values, bool imaginary)
+    : node_(node) {
+  node.replacements_ = std::move(values);
+  node.imaginary_ = imaginary;
+}
+
+NodeImport::Replaced::~Replaced() {
+  node_.replacements_.clear();
+  node_.imaginary_.reset();
+}
+
+const Values* NodeImport::replacement(std::string_view name) const {
+  const auto at = std::ranges::find(replacements_, name, &Replacements::value_type::first);
+  return at == replacements_.end() ? nullptr : &at->second;
+}
+
+std::vector<std::string_view> NodeImport::tensor_arguments() const {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : node_.inputs)
+    if (std::holds_alternative<TensorName>(value) ||
+        std::holds_alternative<std::vector<TensorName>>(value))
+      names.push_back(name);
+  return names;
+}
+
+bool NodeImport::has(std::string_view name) const {
+  const Values* replaced = replacement(name);
+  if (replaced != nullptr && replaced->size() == 1 && !replaced->front().valid()) return false;
+  return find(name) != nullptr;
+}
 
 Result<ValueId> NodeImport::tensor(std::string_view name) {
   const Argument* argument = find(name);
+  if (const Values* replaced = replacement(name))
+    return replaced->size() == 1 && replaced->front().valid() ? Result<ValueId>(replaced->front())
+                                                              : bad_argument(name);
   const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
   if (named == nullptr || named->name.empty()) return bad_argument(name);
   return importer_.value_of(named->name, place());
@@ -119,19 +151,24 @@ Result<ValueId> NodeImport::tensor(std::string_view name) {
 Result<ValueId> NodeImport::optional_tensor(std::string_view name) {
   const Argument* argument = find(name);
   const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
-  if (argument == nullptr || (named != nullptr && named->name.empty())) return ValueId{};
+  if (argument == nullptr || (named != nullptr && named->name.empty()) || !has(name))
+    return ValueId{};
   return tensor(name);
 }
 
 bool NodeImport::has_tensor(std::string_view name) const {
   const Argument* argument = find(name);
-  return argument != nullptr && std::holds_alternative<TensorName>(*argument);
+  return argument != nullptr && std::holds_alternative<TensorName>(*argument) && has(name);
 }
 
 bool NodeImport::is_complex(std::string_view name) const {
   const Argument* argument = find(name);
   const auto* named = argument == nullptr ? nullptr : std::get_if<TensorName>(argument);
-  return named != nullptr && importer_.is_complex(named->name);
+  return named != nullptr && replacement(name) == nullptr && importer_.is_complex(named->name);
+}
+
+bool NodeImport::gives_complex(size_t output) const {
+  return output < node_.outputs.size() && importer_.is_complex(node_.outputs[output]);
 }
 
 std::vector<bool> NodeImport::are_complex(std::string_view name) const {
@@ -151,7 +188,8 @@ Result<ValueId> NodeImport::tensor_or_scalar(std::string_view name, ValueId like
   }
   DTR_ASSIGN(const double value, number(name));
   // A number of another category than the tensor's decides the dtype, as in PyTorch.
-  const DType of = argument != nullptr && std::holds_alternative<double>(*argument)
+  const DType of = argument != nullptr && (std::holds_alternative<double>(*argument) ||
+                                           std::holds_alternative<std::complex<double>>(*argument))
                        ? DType::kFloat32
                    : argument != nullptr && std::holds_alternative<bool>(*argument) ? DType::kBool
                                                                                     : DType::kInt64;
@@ -164,6 +202,7 @@ Result<std::vector<ValueId>> NodeImport::tensors(std::string_view name) {
   const auto* names =
       argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
   if (names == nullptr || names->empty()) return bad_argument(name);
+  if (const Values* replaced = replacement(name)) return *replaced;
   std::vector<ValueId> values;
   for (const TensorName& each : *names) {
     if (each.name.empty()) return bad_argument(name);
@@ -178,6 +217,7 @@ Result<std::vector<ValueId>> NodeImport::optional_tensors(std::string_view name)
   const auto* names =
       argument == nullptr ? nullptr : std::get_if<std::vector<TensorName>>(argument);
   if (names == nullptr) return bad_argument(name);
+  if (const Values* replaced = replacement(name)) return *replaced;
   std::vector<ValueId> values;
   for (const TensorName& each : *names) {
     values.emplace_back();
@@ -236,10 +276,19 @@ Result<int64_t> NodeImport::integer(std::string_view name, std::optional<int64_t
 Result<double> NodeImport::number(std::string_view name, std::optional<double> fallback) {
   const Argument* argument = find(name);
   if (argument == nullptr) return fallback ? Result<double>(*fallback) : bad_argument(name);
-  if (const auto* real = std::get_if<double>(argument)) return *real;
-  if (const auto* whole = std::get_if<int64_t>(argument)) return static_cast<double>(*whole);
-  if (const auto* truth = std::get_if<bool>(argument)) return *truth ? 1.0 : 0.0;
-  return bad_argument(name);
+  // The numbers that elements become have an imaginary part, or 0; others, like a step, are factors
+  // of both parts.
+  constexpr std::string_view kElements[] = {"fill_value", "other", "self", "value"};
+  const bool is_element = std::ranges::find(kElements, name) != std::end(kElements);
+  if (const auto* both = std::get_if<std::complex<double>>(argument);
+      both != nullptr && imaginary_ && (is_element || both->imag() == 0))
+    return *imaginary_ && is_element ? both->imag() : both->real();
+  std::optional<double> value;
+  if (const auto* real = std::get_if<double>(argument)) value = *real;
+  if (const auto* whole = std::get_if<int64_t>(argument)) value = static_cast<double>(*whole);
+  if (const auto* truth = std::get_if<bool>(argument)) value = *truth ? 1 : 0;
+  if (!value) return bad_argument(name);
+  return imaginary_ == true && is_element ? 0.0 : *value;
 }
 
 Result<std::complex<double>> NodeImport::complex_number(std::string_view name) {
@@ -338,6 +387,8 @@ Result<std::optional<DType>> NodeImport::dtype(std::string_view name) {
   if (argument == nullptr) return std::optional<DType>();
   const auto* scalar_type = std::get_if<ScalarType>(argument);
   if (scalar_type == nullptr) return bad_argument(name);
+  if (imaginary_ && pt2::is_complex(scalar_type->number))
+    return std::optional(part_dtype_of(scalar_type->number));
   const auto known = dtype_of(scalar_type->number);
   if (!known)
     return refuse(DiagnosticId::kPt2UnsupportedDtype,
@@ -410,7 +461,9 @@ ValueId NodeImport::folded(ValueId result) {
 
 std::optional<DType> NodeImport::stated_dtype() const {
   const TensorMeta* const tensor = find_output(*importer_.scope_->graph, node_, 0);
-  return tensor == nullptr ? std::nullopt : dtype_of(tensor->scalar_type);
+  if (tensor == nullptr) return std::nullopt;
+  return pt2::is_complex(tensor->scalar_type) ? part_dtype_of(tensor->scalar_type)
+                                              : dtype_of(tensor->scalar_type);
 }
 
 Shape NodeImport::stated_shape() const {
@@ -421,7 +474,9 @@ Shape NodeImport::stated_shape() const {
 std::optional<Type> NodeImport::stated_type(size_t output) const {
   const TensorMeta* const tensor = find_output(*importer_.scope_->graph, node_, output);
   if (tensor == nullptr || !tensor->symbol.empty()) return std::nullopt;
-  std::optional<DType> dtype = dtype_of(tensor->scalar_type);
+  std::optional<DType> dtype = pt2::is_complex(tensor->scalar_type)
+                                   ? part_dtype_of(tensor->scalar_type)
+                                   : dtype_of(tensor->scalar_type);
   if (!dtype) return std::nullopt;
   if (is_float(*dtype)) dtype = DType::kFloat32;
   return Type{.dtype = *dtype, .shape = tensor->sizes};

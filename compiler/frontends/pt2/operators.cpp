@@ -7,6 +7,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "compiler/frontends/pt2/complex_operators.h"
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/plugins/plugins.h"
 
@@ -150,13 +151,20 @@ const Table& real_table() {
   return table;
 }
 
+// What is a view of real numbers is one of complex numbers.
 const Table& complex_table() {
   static const Table table = [] {
     Table rows;
-    for (Operator& row : complex_operators()) {
-      const std::string_view name = row.target;
-      DTR_CHECK(rows.emplace(name, std::move(row)).second);
-    }
+    for (const auto& family : {complex_operators(), complex_functions()})
+      for (const Operator& row : family) {
+        const auto real = real_table().find(row.target);
+        Operator& added = rows.emplace(row.target, row).first->second;
+        added.aliases = added.aliases || (real != real_table().end() && real->second.aliases);
+      }
+    for (const auto& [target, real] : real_table())
+      if (const std::optional<Operator> row = complex_row_by_parts(real))
+        rows.try_emplace(target, *row);
+    add_other_names(rows);
     return rows;
   }();
   return table;
@@ -247,27 +255,35 @@ constexpr std::pair<std::string_view, std::string_view> kInPlaceNames[] = {
 };
 constexpr std::string_view kInPlaceBits = "aten.__i";
 
+// The plain form of one that writes to its tensor; empty if it is none.
+// "aten.relu_.default" → "aten.relu.default"
+std::string plain_form(std::string_view target) {
+  const size_t overload = target.rfind('.');
+  if (overload == std::string_view::npos || overload == 0 || target[overload - 1] != '_') return {};
+  for (const auto& [in_place, name] : kInPlaceNames)
+    if (target == in_place) return std::string(name);
+  if (target.starts_with(kInPlaceBits))  // "aten.__ior__.Scalar" → "aten.__or__.Scalar"
+    return fmt::format("aten.__{}", target.substr(kInPlaceBits.size()));
+  std::string plain(target);
+  plain.erase(overload - 1, 1);
+  return plain;
+}
+
 OperatorMatch find_operator(std::string_view target) {
   if (const Operator* row = find_row(target)) return {.row = row, .in_place = false};
   static const Operator plugin_row{.target = {}, .op = {}, .build = plugin_operator};
   if (!writes_to_operand(target) && find_plugin_kernel(plugin_kernel_name(target)) != nullptr)
     return {.row = &plugin_row, .in_place = false};
-  const size_t overload = target.rfind('.');  // "aten.relu_.default" → "aten.relu.default"
-  if (overload == std::string_view::npos || overload == 0 || target[overload - 1] != '_') return {};
-  std::string plain(target);
-  plain.erase(overload - 1, 1);
-  for (const auto& [in_place, name] : kInPlaceNames)
-    if (target == in_place) plain = name;
-  if (target.starts_with(kInPlaceBits))  // "aten.__ior__.Scalar" → "aten.__or__.Scalar"
-    plain = fmt::format("aten.__{}", target.substr(kInPlaceBits.size()));
-  const Operator* row = find_row(plain);
+  const Operator* row = find_row(plain_form(target));
   return {.row = row, .in_place = row != nullptr};
 }
 
 OperatorMatch find_complex_operator(std::string_view target) {
   const Table& table = complex_table();
-  const auto at = table.find(target);
-  return {.row = at == table.end() ? nullptr : &at->second, .in_place = false};
+  if (const auto at = table.find(target); at != table.end()) return {.row = &at->second};
+  const auto at = table.find(plain_form(target));
+  if (at == table.end()) return {};
+  return {.row = &at->second, .in_place = true};
 }
 
 std::vector<ReadOperator> read_operators() {

@@ -69,6 +69,25 @@ class NodeImport : public GraphBuilder {
   // A dtype argument; std::nullopt if it is absent or None.
   Result<std::optional<DType>> dtype(std::string_view name);
 
+  // Whether a result is of complex numbers.
+  bool gives_complex(size_t output) const;
+  // While it lives, a row reads these values in place of the node's tensors, a list of them for a
+  // list; an invalid one is absent. Complex numbers, and the dtype of complex numbers, are their
+  // real or imaginary part: so the rows of real numbers compute the parts of complex results.
+  using Replacements = std::vector<std::pair<std::string_view, std::vector<ValueId>>>;
+  class Replaced {
+   public:
+    Replaced(NodeImport& node, Replacements values, bool imaginary);
+    ~Replaced();
+    Replaced(const Replaced&) = delete;
+    Replaced& operator=(const Replaced&) = delete;
+
+   private:
+    NodeImport& node_;
+  };
+  // Names of the arguments that are tensors or lists of tensors.
+  std::vector<std::string_view> tensor_arguments() const;
+
   // Arguments of control flow operators, by number. Errors: those of Importer::value_of.
   size_t count() const { return node_.inputs.size(); }
   std::optional<size_t> subgraph_at(size_t position) const;  // its index
@@ -127,10 +146,15 @@ class NodeImport : public GraphBuilder {
   const Argument* find(std::string_view name) const;
   tl::unexpected<Diagnostic> bad_argument(std::string_view name) const;
 
+  // What replaces an argument; nullptr: nothing does.
+  const Values* replacement(std::string_view name) const;
+
   Importer& importer_;
   size_t source_;  // in Module::sources
   const Node& node_;
   mutable std::vector<bool> read_;  // by argument
+  Replacements replacements_;
+  std::optional<bool> imaginary_;  // which part of complex numbers is read
 };
 
 // How an argument of the node becomes an operand or attribute.
@@ -213,8 +237,14 @@ bool writes_to_operand(std::string_view target);
 // and GraphBuilder.
 Result<Values> import_operator(NodeImport& node, const Operator& row);
 
-// For a node that reads a part of its first tensor (slice, select): the tensor with that part
-// replaced by `part`. std::nullopt for other nodes. Errors: those of replace_slice.
+// The argument `self` with the part replaced that slice, select or diagonal take with the node's
+// arguments. Errors: those of replace_slice; shapes that do not fit.
+Result<ValueId> with_slice(NodeImport& node, ValueId part);
+Result<ValueId> with_selection(NodeImport& node, ValueId part);
+Result<ValueId> with_diagonal(NodeImport& node, ValueId part);
+
+// For a node whose result is a view of its first tensor: the tensor with the elements of the view
+// replaced by `part`. std::nullopt for other nodes. Errors: those of the functions above.
 Result<std::optional<ValueId>> scatter_into_view_source(NodeImport& node, ValueId part);
 
 // The rows of each family.

@@ -4,11 +4,32 @@
 #include "compiler/frontends/pt2/importer.h"
 
 namespace dtr::pt2 {
+namespace {
+
+// Elements of constants that are sizes or numbers of other operators. A number that is computed
+// with another one is found in the next round.
+Result<void> bind_numbers(Archive& archive, const std::string& file, const DimensionSizes& sizes) {
+  constexpr int kMostRounds = 16;
+  KnownNumbers numbers;
+  for (int round = 0; round < kMostRounds; ++round) {
+    Module scratch;
+    scratch.file = file;
+    scratch.graphs.emplace_back();
+    const size_t before = numbers.size();
+    Importer(archive, scratch).find_known_numbers(numbers);
+    if (numbers.size() == before) break;
+    DTR_TRY(archive.bind(sizes, numbers));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
                          ZipLimits limits, std::span<const DetachedBytes> detached,
                          const DimensionSizes& sizes) {
-  DTR_ASSIGN(const Archive archive, Archive::open(bytes, file, limits, detached, &sizes));
+  DTR_ASSIGN(Archive archive, Archive::open(bytes, file, limits, detached, &sizes));
+  DTR_TRY(bind_numbers(archive, file, sizes));
   Module module;
   module.file = file;
   module.graphs.emplace_back();

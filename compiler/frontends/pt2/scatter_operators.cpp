@@ -113,44 +113,9 @@ Result<Values> masked_scatter(NodeImport& node) {
   return one(compositions::masked_scatter(node, x, mask, source));
 }
 
-// The diagonal replaced by `src`: its element i lies in row i, or where the diagonal is below the
-// middle one in column i.
 Result<Values> diagonal_scatter(NodeImport& node) {
-  DTR_ASSIGN(ValueId x, node.tensor("self"));
-  DTR_ASSIGN(ValueId source, node.tensor("src"));
-  const size_t rank = node.type(x).rank();
-  DTR_ASSIGN(const int64_t offset, node.integer("offset", 0));
-  DTR_ASSIGN(const int64_t rows, node.dim("dim1", rank, 0));
-  DTR_ASSIGN(const int64_t columns, node.dim("dim2", rank, 1));
-  if (rank < 2 || rows == columns)
-    return node.unsupported(fmt::format("a diagonal of {}", to_string(node.type(x).shape)));
-  Ints order, back(rank);
-  for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
-    if (d != rows && d != columns) order.push_back(d);
-  order.insert(order.end(), {rows, columns});
-  for (size_t d = 0; d < rank; ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
-  DTR_ASSIGN(x, node.permute(x, order));
-  const Shape shape = node.type(x).shape;
-  const int64_t height = shape[rank - 2], width = shape[rank - 1];
-  std::vector<double> places;
-  for (int64_t row = 0; row < height; ++row)
-    for (int64_t column = 0; column < width; ++column)
-      places.push_back(column - row == offset ? 1 : 0);
-  DTR_ASSIGN(const ValueId mask,
-             node.GraphBuilder::constant(DType::kBool, places, Shape{height, width}));
-  const bool in_rows = offset >= 0;
-  Shape line = node.type(source).shape;
-  const int64_t count = line.empty() ? 0 : line.back();
-  line.insert(in_rows ? line.end() : line.end() - (line.empty() ? 0 : 1), 1);
-  if (line.size() != rank || count > (in_rows ? height : width))
-    return node.unsupported(fmt::format("{} as a diagonal of {}",
-                                        to_string(node.type(source).shape), to_string(shape)));
-  DTR_ASSIGN(source, node.view(source, line));
-  DTR_ASSIGN(source,
-             node.pad(source, in_rows ? Ints{0, 0, 0, height - count} : Ints{0, width - count}, 0));
-  DTR_ASSIGN(source, node.cast(source, node.type(x).dtype));
-  DTR_ASSIGN(const ValueId result, node.emit("aten.where.self", {mask, source, x}));
-  return one(node.permute(result, back));
+  DTR_ASSIGN(const ValueId source, node.tensor("src"));
+  return one(with_diagonal(node, source));
 }
 
 // ---- views
@@ -255,6 +220,45 @@ Result<Values> pdist(NodeImport& node) {
 }
 
 }  // namespace
+
+// The diagonal's element i lies in row i, or where the diagonal is below the middle one in column
+// i.
+Result<ValueId> with_diagonal(NodeImport& node, ValueId source) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  const size_t rank = node.type(x).rank();
+  DTR_ASSIGN(const int64_t offset, node.integer("offset", 0));
+  DTR_ASSIGN(const int64_t rows, node.dim("dim1", rank, 0));
+  DTR_ASSIGN(const int64_t columns, node.dim("dim2", rank, 1));
+  if (rank < 2 || rows == columns)
+    return node.unsupported(fmt::format("a diagonal of {}", to_string(node.type(x).shape)));
+  Ints order, back(rank);
+  for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
+    if (d != rows && d != columns) order.push_back(d);
+  order.insert(order.end(), {rows, columns});
+  for (size_t d = 0; d < rank; ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+  DTR_ASSIGN(x, node.permute(x, order));
+  const Shape shape = node.type(x).shape;
+  const int64_t height = shape[rank - 2], width = shape[rank - 1];
+  std::vector<double> places;
+  for (int64_t row = 0; row < height; ++row)
+    for (int64_t column = 0; column < width; ++column)
+      places.push_back(column - row == offset ? 1 : 0);
+  DTR_ASSIGN(const ValueId mask,
+             node.GraphBuilder::constant(DType::kBool, places, Shape{height, width}));
+  const bool in_rows = offset >= 0;
+  Shape line = node.type(source).shape;
+  const int64_t count = line.empty() ? 0 : line.back();
+  line.insert(in_rows ? line.end() : line.end() - (line.empty() ? 0 : 1), 1);
+  if (line.size() != rank || count > (in_rows ? height : width))
+    return node.unsupported(fmt::format("{} as a diagonal of {}",
+                                        to_string(node.type(source).shape), to_string(shape)));
+  DTR_ASSIGN(source, node.view(source, line));
+  DTR_ASSIGN(source,
+             node.pad(source, in_rows ? Ints{0, 0, 0, height - count} : Ints{0, width - count}, 0));
+  DTR_ASSIGN(source, node.cast(source, node.type(x).dtype));
+  DTR_ASSIGN(const ValueId result, node.emit("aten.where.self", {mask, source, x}));
+  return node.permute(result, back);
+}
 
 std::vector<Operator> scatter_operators() {
   return {

@@ -39,9 +39,9 @@ constexpr std::array kScalarTypes{ScalarTypeInfo{1, "uint8", DType::kUint8},
                                   ScalarTypeInfo{kHalfType, "float16", DType::kFloat32},
                                   ScalarTypeInfo{7, "float32", DType::kFloat32},
                                   ScalarTypeInfo{8, "float64", DType::kFloat64},
-                                  ScalarTypeInfo{9, "complex32", std::nullopt},
+                                  ScalarTypeInfo{kHalfComplexType, "complex32", std::nullopt},
                                   ScalarTypeInfo{kComplexType, "complex64", std::nullopt},
-                                  ScalarTypeInfo{11, "complex128", std::nullopt},
+                                  ScalarTypeInfo{kDoubleComplexType, "complex128", std::nullopt},
                                   ScalarTypeInfo{12, "bool", DType::kBool},
                                   ScalarTypeInfo{kBfloatType, "bfloat16", DType::kFloat32},
                                   ScalarTypeInfo{28, "uint16", std::nullopt}};
@@ -59,16 +59,17 @@ class Reader {
   explicit Reader(const Place& place) : place_(place) {}
 
   // Sizes of symbols, and the subgraphs that were read.
-  std::map<std::string_view, int64_t> symbols = {};
+  std::map<std::string_view, Number> symbols = {};
   std::vector<ExportedGraph> subgraphs = {};
   // Symbolic numbers of the graph that is read, by name: symbols, expressions, flags.
   std::unordered_map<std::string_view, Number> numbers = {};
+  std::unordered_map<std::string_view, Number> known = {};  // of KnownNumbers
 
   std::optional<Number> value_of(std::string_view expression) const {
     if (symbols.empty()) return std::nullopt;
     return evaluate(expression, [&](std::string_view name) -> std::optional<Number> {
       const auto at = symbols.find(name);
-      return at == symbols.end() ? std::optional<Number>() : Number(at->second);
+      return at == symbols.end() ? std::optional<Number>() : at->second;
     });
   }
 
@@ -432,12 +433,43 @@ Result<dom::element> parse_json(JsonText& text, std::string_view json, const Pla
   return document;
 }
 
+Number read_number(Reader& in, std::string_view kind, dom::element value) {
+  if (kind == "as_int") return in.integer(value, kind);
+  if (kind == "as_bool") return int64_t{in.boolean(value, kind)};
+  return in.number(value, kind);
+}
+
+// Binds the symbols that stand for known numbers: {"item": {"as_expr": {"expr_str":
+// "Symbol('u0', integer=True)"}}}.
+void bind_numbers(Reader& in, dom::element module, const KnownNumbers& numbers) {
+  const auto graph = Reader::optional(module, "graph");
+  if (!graph) return;
+  for (const std::string_view key : {"sym_int_values", "sym_float_values"}) {
+    const auto values = Reader::optional(*graph, key);
+    if (!values) continue;
+    for (const dom::key_value_pair entry : in.object(*values, key)) {
+      const auto known = numbers.find(entry.key);
+      const auto expression = Reader::optional(entry.value, "as_expr");
+      if (known == numbers.end() || !expression) continue;
+      std::string_view text = in.string_field(*expression, "expr_str");
+      constexpr std::string_view kSymbol = "Symbol('";
+      if (!in.good() || !text.starts_with(kSymbol)) continue;
+      text.remove_prefix(kSymbol.size());
+      in.symbols.emplace(text.substr(0, text.find('\'')), known->second);
+    }
+  }
+}
+
 // sym_int_values and the like: {"mul_1": {"as_expr": {"expr_str": …}}}.
 void read_numbers(Reader& in, dom::element graph) {
   for (const std::string_view key : {"sym_int_values", "sym_float_values", "sym_bool_values"}) {
     const auto numbers = Reader::optional(graph, key);
     if (!numbers) continue;
     for (const dom::key_value_pair entry : in.object(*numbers, key)) {
+      // What the export decided on, and asserts.
+      for (const std::string_view known : {"as_int", "as_float", "as_bool"})
+        if (const auto value = Reader::optional(entry.value, known))
+          in.numbers.emplace(entry.key, read_number(in, known, *value));
       const auto expression = Reader::optional(entry.value, "as_expr");
       if (!expression) continue;
       const std::string_view text = in.string_field(*expression, "expr_str");
@@ -449,7 +481,7 @@ void read_numbers(Reader& in, dom::element graph) {
 
 // Values and nodes of a graph.
 Result<void> read_values(Reader& in, dom::element graph, ExportedGraph& to) {
-  const std::unordered_map<std::string_view, Number> outer = std::exchange(in.numbers, {});
+  const std::unordered_map<std::string_view, Number> outer = std::exchange(in.numbers, in.known);
   const dom::object tensors = in.object(in.field(graph, "tensor_values"), "tensor_values");
   DTR_TRY(in.status());
   to.tensors.reserve(tensors.size());
@@ -570,7 +602,13 @@ bool has_sixteen_bits(int scalar_type) {
   return scalar_type == kHalfType || scalar_type == kBfloatType;
 }
 
-bool is_complex(int scalar_type) { return scalar_type >= 9 && scalar_type <= 11; }
+bool is_complex(int scalar_type) {
+  return scalar_type >= kHalfComplexType && scalar_type <= kDoubleComplexType;
+}
+
+DType part_dtype_of(int scalar_type) {
+  return scalar_type == kDoubleComplexType ? DType::kFloat64 : DType::kFloat32;
+}
 
 int scalar_type_of(DType dtype) {
   const auto found =
@@ -587,7 +625,8 @@ std::string_view scalar_type_name(int scalar_type) {
 }
 
 Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place,
-                                               const DimensionSizes* sizes) {
+                                               const DimensionSizes* sizes,
+                                               const KnownNumbers& numbers) {
   ExportedProgram program;
   DTR_ASSIGN(const dom::element document, parse_json(program.text, json, place));
   Reader in(place);
@@ -614,9 +653,11 @@ Result<ExportedProgram> parse_exported_program(std::string_view json, const Plac
   if (sizes != nullptr) {
     DTR_ASSIGN(const OpenShapes shapes, read_open_shapes(in, document, module));
     DTR_ASSIGN(BoundDimensions bound, bind_dimensions(shapes, *sizes, place.file));
-    in.symbols = std::move(bound.sizes);
+    in.symbols.insert(bound.sizes.begin(), bound.sizes.end());
     program.dimension_notes = std::move(bound.notes);
   }
+  bind_numbers(in, module, numbers);
+  for (const auto& [name, number] : numbers) in.known.emplace(name, number);
   DTR_TRY(read_graph(in, module, program));
   return program;
 }

@@ -4,6 +4,8 @@
 
 #include <complex>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "compiler/frontends/pt2/dimensions.h"
+#include "compiler/frontends/pt2/expression.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/type.h"
 #include "compiler/support/result.h"
@@ -44,13 +47,14 @@ struct TensorMeta {
 };
 
 constexpr int kHalfType = 6, kBfloatType = 13;  // ScalarType numbers of float16 and bfloat16
+constexpr int kHalfComplexType = 9, kComplexType = 10, kDoubleComplexType = 11;  // of two each
 
 // Our dtype of a ScalarType number, float32 for floats of sixteen bits; std::nullopt if it is not
 // supported (scalar_type_name gives its name).
 std::optional<DType> dtype_of(int scalar_type);
 bool has_sixteen_bits(int scalar_type);  // and is a float
-constexpr int kComplexType = 10;         // two floats
 bool is_complex(int scalar_type);
+DType part_dtype_of(int scalar_type);                // of complex numbers: float32, or float64
 std::string_view scalar_type_name(int scalar_type);  // "float16"
 int scalar_type_of(DType dtype);
 constexpr int kStridedLayout = 7;  // torch's Layout
@@ -134,11 +138,15 @@ struct PayloadTable {
   std::unordered_map<std::string_view, Payload> entries;  // by the name in the module
 };
 
-// Sizes over symbols have the values that follow from `sizes`; without it they stay symbolic
-// (TensorMeta::symbol). Errors: kPt2Invalid, kPt2Version, those of bind_dimensions. `place` names
-// file and archive member.
+// Elements of constants that the model makes Python numbers (`.item()`), by the node's name.
+using KnownNumbers = std::map<std::string, Number, std::less<>>;
+
+// Sizes over symbols have the values that follow from `sizes` and `numbers`; without them they stay
+// symbolic (TensorMeta::symbol). Errors: kPt2Invalid, kPt2Version, those of bind_dimensions.
+// `place` names file and archive member.
 Result<ExportedProgram> parse_exported_program(std::string_view json, const Place& place,
-                                               const DimensionSizes* sizes = nullptr);
+                                               const DimensionSizes* sizes = nullptr,
+                                               const KnownNumbers& numbers = {});
 Result<PayloadTable> parse_payloads(std::string_view json, const Place& place);
 
 }  // namespace dtr::pt2

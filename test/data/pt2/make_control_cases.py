@@ -311,6 +311,136 @@ class other_names(nn.Module):
         )
 
 
+def numbers(*shape):
+    return torch.complex(rand(*shape), rand(*shape))
+
+
+@case(rand(2, 3, 10, 7), strict=False)
+class spectral_convolution(nn.Module):
+    """A Fourier neural operator's layer: the low frequencies are multiplied by complex weights and
+    written to a spectrum of zeros."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(31)
+        self.low, self.high = (nn.Parameter(numbers(3, 2, 3, 2)) for _ in range(2))
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft2(x)
+        out = torch.zeros(2, 2, 10, 4, dtype=torch.cfloat)
+        out[:, :, :3, :2] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :3, :2], self.low)
+        out[:, :, -3:, :2] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -3:, :2], self.high)
+        return torch.fft.irfft2(out, s=(10, 7))
+
+
+@case(numbers(2, 3, 5), numbers(5, 4), rand(3, 5), rand(3, 5) > 0, torch.tensor([2, 0, 2]))
+class complex_moves(nn.Module):
+    """Elements of complex tensors moved, replaced, added up and written in place, beside real ones."""
+
+    def forward(self, x, y, real, mask, index):
+        made = torch.zeros_like(x) + torch.ones(5, dtype=torch.cfloat) + torch.full((5,), 1 - 2j)
+        written = x.clone()
+        written[:, 1] = 0
+        written[0] *= 2j
+        written.mT[1, 0] = real[0, :3].to(torch.cfloat)
+        written[1].real.add_(1)
+        torch.view_as_real(written)[..., 1].mul_(3)
+        return (
+            made,
+            written,
+            torch.where(mask, x, real),
+            torch.where(mask, x[0], 2j),
+            x.masked_fill(mask, 1.5),
+            torch.cat([x, real[None]]),
+            torch.stack([x, x.conj()], 1).mH,
+            F.pad(x, (1, 2, 0, 1), value=-1),
+            torch.zeros_like(y).index_put((index,), y[:3], accumulate=True),
+            x.index_select(1, index),
+            x.chunk(2, 2)[1].unbind(0)[1],
+            x.view(torch.float32),
+            x.cumsum(1),
+            x == x.real,
+            real.to(torch.cfloat) * torch.tensor([1 + 2j], dtype=torch.complex128),
+        )
+
+
+@case(numbers(2, 3, 5), numbers(2, 3, 5), rand(2, 3, 5), strict=False)
+class complex_layers(nn.Module):
+    """Products: layers with complex weights, of vectors and matrices, of three tensors."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(32)
+        self.linear = nn.Linear(5, 4, dtype=torch.cfloat)
+        self.conv = nn.Conv1d(3, 2, 3, padding=1, dtype=torch.cfloat)
+        self.back = nn.ConvTranspose1d(3, 2, 2, stride=2, bias=False, dtype=torch.cfloat)
+
+    def forward(self, x, y, real):
+        matrix, vector = x[0], y[1, 2]
+        return (
+            self.linear(x),
+            self.conv(x),
+            self.back(real.to(torch.cfloat)),
+            torch.addmm(y[0, :, :3], matrix, y[1].mH, beta=0.5, alpha=2),
+            torch.baddbmm(x, x @ y.mT, y),
+            matrix @ vector,
+            torch.vdot(matrix[1], vector),
+            F.linear(x, vector),
+            torch.linalg.vecdot(x, y),
+            torch.outer(matrix[1], real[0, 0]),
+            torch.einsum("bij,bkj,bk->bi", x, y, real[..., 0].to(torch.cfloat)),
+            torch.addcdiv(x, y, real + 2j, value=0.5),
+        )
+
+
+@case(numbers(3, 5), numbers(3, 5))
+class complex_powers(nn.Module):
+    """Functions of complex numbers, and reductions of them."""
+
+    def forward(self, x, y):
+        return (
+            x**3,
+            x**-1,
+            x**0.7,
+            torch.pow(x, y),
+            torch.pow(1.5, y),
+            torch.sin(x) + torch.cos(y),
+            torch.tan(x),
+            torch.tanh(20 * x),
+            torch.sigmoid(x),
+            torch.sgn(x),
+            torch.log10(x) + torch.rsqrt(y),
+            x.norm(dim=1),
+            torch.linalg.vector_norm(x),
+            x.var(1),
+            x.std(),
+            x.prod(1),
+            x.cumprod(1),
+            x.isfinite(),
+        )
+
+
+@case(rand(2, 7), torch.tensor([3, 1]))
+class constant_numbers(nn.Module):
+    """Elements of constants as sizes and numbers, and of inputs where only assertions need them."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sizes", torch.tensor([[2, 2], [1, 3]]))
+        self.register_buffer("scale", torch.tensor(0.75))
+
+    def forward(self, x, lengths):
+        sizes = [height * width for height, width in self.sizes.tolist()]
+        torch._check(lengths.max().item() <= 16)
+        torch._assert_async((lengths > 0).all())
+        first, second = x.split(sizes, 1)
+        return (
+            first * self.scale.item(),
+            second.sum(1) + sizes[0],
+            x.repeat(1, self.sizes[1, 1].item()),
+        )
+
+
 REFUSED = ("open_loop", "related_sizes")
 
 if __name__ == "__main__":

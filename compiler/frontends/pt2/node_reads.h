@@ -1,0 +1,43 @@
+// What a node of the file is, and the tensors that it reads.
+#pragma once
+
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/frontends/pt2/schema.h"
+
+namespace dtr::pt2 {
+
+inline std::string_view without_prefix(std::string_view text, std::string_view prefix) {
+  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  return text;
+}
+
+inline std::string_view operator_name(const Node& node) {
+  return without_prefix(node.target, "torch.ops.");
+}
+
+// Calls visit(name) for every tensor that the node reads.
+template <class Visit>
+void for_each_read(const Node& node, Visit visit) {
+  for (const auto& [argument, value] : node.inputs) {
+    if (const auto* one = std::get_if<TensorName>(&value)) {
+      if (!one->name.empty()) visit(one->name);
+    } else if (const auto* many = std::get_if<std::vector<TensorName>>(&value)) {
+      for (const TensorName& each : *many)
+        if (!each.name.empty()) visit(each.name);
+    }
+  }
+}
+
+// The tensor that an in-place operator writes to: its first.
+inline std::string_view first_read(const Node& node) {
+  std::string_view first;
+  for_each_read(node, [&](std::string_view name) {
+    if (first.empty()) first = name;
+  });
+  return first;
+}
+
+}  // namespace dtr::pt2
