@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "compiler/compositions/attention.h"
+#include "compiler/compositions/factorizations.h"
 
 namespace dtr::compositions {
 namespace {
@@ -136,7 +137,7 @@ Result<Labelled> contracted(GraphBuilder& builder, Labelled a, Labelled b,
     shape.push_back(extent_of(builder, in(a.labels, label) ? a : b, label));
   DTR_ASSIGN(const ValueId left, grouped(builder, a.value, a.labels, {batch, rows, inner}));
   DTR_ASSIGN(const ValueId right, grouped(builder, b.value, b.labels, {batch, inner, columns}));
-  DTR_ASSIGN(const ValueId product, builder.emit("aten.matmul", {left, right}));
+  DTR_ASSIGN(const ValueId product, matrix_product(builder, left, right));
   DTR_ASSIGN(result.value, builder.view(product, shape));
   return result;
 }

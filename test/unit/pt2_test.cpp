@@ -65,6 +65,11 @@ TEST(Pt2, RefusedOperatorsHaveRemedies) {
                 .find("experts_implementation=\"batched_mm\""),
             std::string::npos);
   EXPECT_NE(remedy("aten.linalg_svd.default").find("when the model is built"), std::string::npos);
+  EXPECT_NE(remedy("aten.linalg_pinv.default").find("torch.linalg.solve(A.mT @ A, A.mT)"),
+            std::string::npos);
+  EXPECT_NE(remedy("aten.bincount.default").find("torch.arange(bins)"), std::string::npos);
+  for (const char* target : {"aten.nonzero.default", "aten.unique_dim.default"})
+    EXPECT_EQ(remedy(target).find("run_decompositions()"), std::string::npos) << target;
   EXPECT_NE(remedy("mine.op.default").find("mine.op.default is not PyTorch's own"),
             std::string::npos);
   EXPECT_NE(remedy("aten.bessel_j0.default").find("run_decompositions()"), std::string::npos);
@@ -125,7 +130,9 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "complex_moves",
                                  "complex_layers",
                                  "complex_powers",
-                                 "constant_numbers"}) {
+                                 "constant_numbers",
+                                 "linear_algebra",
+                                 "whole_products"}) {
     const auto program = read_pt2(test::export_path(name + ".pt2"));
     ASSERT_TRUE(program.has_value()) << error_text(program);
     ASSERT_TRUE(verify(*program).has_value()) << name;

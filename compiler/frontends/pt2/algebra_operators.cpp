@@ -1,12 +1,11 @@
-// Products of vectors and matrices that are no plain matrix product, inverses of small matrices,
-// windows of signals, functions of signs, fractions and pairs of numbers, diagonals and triangles.
+// Products of vectors and matrices that are no plain matrix product, windows of signals, functions
+// of signs, fractions and pairs of numbers, diagonals and triangles.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "compiler/compositions/matrices.h"
 #include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
@@ -96,39 +95,6 @@ Result<Values> bilinear(NodeImport& node) {
     DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
   }
   return Values{result};
-}
-
-// ---- small square matrices
-
-Result<Values> determinant(NodeImport& node) {
-  DTR_ASSIGN(const ValueId matrix, node.tensor(node.has("self") ? "self" : "A"));
-  return one(compositions::determinant(node, matrix));
-}
-
-Result<Values> inverse(NodeImport& node) {
-  DTR_ASSIGN(const ValueId matrix, node.tensor(node.has("self") ? "self" : "A"));
-  return one(compositions::inverse(node, matrix));
-}
-
-// A⁻¹ · B; a B of the shape of A without its last dimension holds vectors.
-Result<Values> solve(NodeImport& node) {
-  DTR_ASSIGN(const ValueId matrix, node.tensor("A"));
-  DTR_ASSIGN(ValueId right, node.tensor("B"));
-  DTR_ASSIGN(const bool left, node.boolean("left", true));
-  if (!left) return node.unsupported("X · A = B", "solve the transposed system");
-  DTR_ASSIGN(const ValueId inverted, compositions::inverse(node, matrix));
-  Shape shape = node.type(right).shape;
-  Shape of_vectors = node.type(matrix).shape;
-  of_vectors.pop_back();
-  const bool vectors = shape.size() == 1 || shape == of_vectors;
-  if (vectors) {
-    shape.push_back(1);
-    DTR_ASSIGN(right, node.view(right, shape));
-  }
-  DTR_ASSIGN(const ValueId result, node.emit("aten.matmul", {inverted, right}));
-  Shape back = node.type(result).shape;
-  if (vectors) back.pop_back();
-  return one(node.view(result, back));
 }
 
 // ---- windows of signals: a sum of cosines over one period
@@ -342,12 +308,6 @@ std::vector<Operator> algebra_operators() {
       tensor_row("aten.cross.default", "aten.mul.Tensor", cross),
       tensor_row("aten.linalg_cross.default", "aten.mul.Tensor", cross),
       tensor_row("aten.kron.default", "aten.mul.Tensor", kron),
-      tensor_row("aten.det.default", "aten.mul.Tensor", determinant),
-      tensor_row("aten.linalg_det.default", "aten.mul.Tensor", determinant),
-      tensor_row("aten.inverse.default", "aten.div.Tensor", inverse),
-      tensor_row("aten.linalg_inv.default", "aten.div.Tensor", inverse),
-      tensor_row("aten.linalg_inv_ex.default", "aten.div.Tensor", inverse),
-      tensor_row("aten.linalg_solve.default", "aten.matmul", solve),
       tensor_row("aten.blackman_window.default", "", blackman),
       tensor_row("aten.blackman_window.periodic", "", blackman),
       tensor_row("aten.hamming_window.default", "", hamming),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/compositions/factorizations.h"
 #include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
@@ -20,7 +21,9 @@ bool is_static(const Graph& graph, ValueId value) {
 // a · b: linear with b's axes exchanged where b is a matrix of parameters, else matmul. Vectors
 // become matrices of one row or column.
 Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
-  if (node.type(b).rank() == 2 && node.type(a).rank() >= 1 && is_static(node.graph(), b)) {
+  const bool whole = !is_float(node.type(a).dtype) && !node.type(a).quantized();
+  if (node.type(b).rank() == 2 && node.type(a).rank() >= 1 && is_static(node.graph(), b) &&
+      !whole) {
     DTR_ASSIGN(const ValueId weight, node.transposed(b));
     return node.emit("aten.linear", {a, weight});
   }
@@ -33,7 +36,7 @@ Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
   if (right.size() == 1) {
     DTR_ASSIGN(b, node.view(b, {right[0], 1}));
   }
-  DTR_ASSIGN(const ValueId result, node.emit("aten.matmul", {a, b}));
+  DTR_ASSIGN(const ValueId result, compositions::matrix_product(node, a, b));
   Shape shape = node.type(result).shape;
   if (left.size() == 1) shape.erase(shape.end() - 2);
   if (right.size() == 1) shape.pop_back();
@@ -66,7 +69,7 @@ Result<Values> add_product(NodeImport& node, std::string_view name_a, std::strin
   DTR_ASSIGN(const double alpha, node.number("alpha", 1));
   DTR_ASSIGN(const double beta, node.number("beta", 1));
   const Shape shape = node.type(b).shape;
-  const bool fixed = is_static(node.graph(), b);
+  const bool fixed = is_static(node.graph(), b) && is_float(node.type(b).dtype);
   if (fixed && beta != 0 && shape.size() == 2) {
     const int64_t columns = shape[1];
     const Shape bias_shape = node.type(bias).shape;
@@ -107,7 +110,7 @@ Result<Values> addbmm(NodeImport& node) {
   DTR_ASSIGN(const ValueId a, node.tensor("batch1"));
   DTR_ASSIGN(const ValueId b, node.tensor("batch2"));
   DTR_ASSIGN(const double alpha, node.number("alpha", 1));
-  DTR_ASSIGN(const ValueId products, node.emit("aten.matmul", {a, b}));
+  DTR_ASSIGN(const ValueId products, compositions::matrix_product(node, a, b));
   DTR_ASSIGN(ValueId sum,
              node.emit("aten.sum.dim_IntList", {products}, {{"dim", Ints{0}}, {"keepdim", false}}));
   DTR_ASSIGN(sum, scaled(node, sum, alpha, "alpha"));
@@ -140,7 +143,9 @@ Result<Values> linear(NodeImport& node) {
     return Values{sums};
   }
   DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
-  if (is_static(node.graph(), weight) && (!bias.valid() || is_static(node.graph(), bias))) {
+  const bool whole = !is_float(node.type(x).dtype) && !node.type(x).quantized();
+  if (!whole && is_static(node.graph(), weight) &&
+      (!bias.valid() || is_static(node.graph(), bias))) {
     Values operands{x, weight};
     if (bias.valid()) operands.push_back(bias);
     DTR_ASSIGN(const ValueId result, node.emit("aten.linear", std::move(operands)));

@@ -73,6 +73,8 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"log_softmax", "special_log_softmax"},
     {"logsumexp", "special_logsumexp"},
     {"lt", "less"},
+    {"linalg_inv", "inverse"},
+    {"linalg_det", "det"},
     {"matmul", "linalg_matmul"},
     {"mul", "multiply"},
     {"ne", "not_equal"},
@@ -122,12 +124,13 @@ void add_other_names(Table& table) {
 Table make_table() {
   Table table;
   for (const auto family :
-       {control_operators,   convolution_operators, pooling_operators,    elementwise_operators,
-        composed_operators,  shape_operators,       tiling_operators,     resize_operators,
-        loss_operators,      matrix_operators,      attention_operators,  reduction_operators,
-        identity_operators,  index_operators,       mask_operators,       quantization_operators,
-        recurrent_operators, scatter_operators,     statistics_operators, search_operators,
-        algebra_operators,   stacking_operators,    defined_operators,    sampling_operators})
+       {control_operators,   convolution_operators,   pooling_operators,    elementwise_operators,
+        composed_operators,  shape_operators,         tiling_operators,     resize_operators,
+        loss_operators,      matrix_operators,        attention_operators,  reduction_operators,
+        identity_operators,  index_operators,         mask_operators,       quantization_operators,
+        recurrent_operators, scatter_operators,       statistics_operators, search_operators,
+        algebra_operators,   factorization_operators, stacking_operators,   defined_operators,
+        sampling_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

@@ -272,6 +272,7 @@ std::vector<Operator> scatter_operators();
 std::vector<Operator> sampling_operators();
 std::vector<Operator> search_operators();
 std::vector<Operator> algebra_operators();
+std::vector<Operator> factorization_operators();
 
 // Those on complex numbers, a table of their own: the rows of others do not know them.
 std::vector<Operator> complex_operators();

@@ -26,7 +26,11 @@ constexpr Remedy kOfData[] = {
     {"bincount",
      "compare with a known number of bins: (x.unsqueeze(-1) == torch.arange(bins)).sum(0)"},
     {"item", "keep the number a tensor: leave out .item(), .tolist(), int() and float()"},
+    {"masked_select", "keep the shape: torch.where(mask, x, 0) or x * mask"},
     {"nms", kOutside},
+    {"nonzero",
+     "keep the shape: a mask in place of places (x > 0), torch.where(mask, x, 0), or "
+     "torch.topk for a known number of places"},
     {"repeat_interleave", "give the repetitions as a number, not as a tensor"},
     {"unique", kOutside},
 };
@@ -36,10 +40,24 @@ constexpr std::string_view kOfMasks =
 
 // Of numerical mathematics: iterations until something is small enough.
 constexpr std::string_view kIterations[] = {
-    "_linalg_eigh", "_linalg_svd", "cholesky",     "geqrf",       "linalg_chol",
-    "linalg_eig",   "linalg_ldl",  "linalg_lstsq", "linalg_lu",   "linalg_matrix_exp",
-    "linalg_qr",    "linalg_svd",  "lu_unpack",    "matrix_exp",  "qr",
-    "svd",          "linalg_pinv", "linalg_eigh",  "linalg_cond", "matrix_rank"};
+    "_linalg_eigh",      "_linalg_svd",     "geqrf",
+    "linalg_cond",       "linalg_eig",      "linalg_eigh",
+    "linalg_ldl",        "linalg_lu",       "linalg_matrix_exp",
+    "linalg_svd",        "linalg_svdvals",  "lu_unpack",
+    "matrix_exp",        "matrix_rank",     "svd",
+    "linalg_eigvals",    "linalg_eigvalsh", "linalg_lu_factor",
+    "linalg_matrix_rank"};
+
+// Operators that run_decompositions() leaves as they are, or makes others of that are refused.
+constexpr Remedy kReplacements[] = {
+    {"linalg_lstsq", "solve the normal equations: torch.linalg.solve(A.mT @ A, A.mT @ B)"},
+    {"linalg_pinv",
+     "for a matrix of full column rank: torch.linalg.solve(A.mT @ A, A.mT); else compute it when "
+     "the model is built"},
+    {"pinverse",
+     "for a matrix of full column rank: torch.linalg.solve(A.mT @ A, A.mT); else compute it when "
+     "the model is built"},
+};
 
 std::string_view plain_name(std::string_view target) {
   for (const std::string_view prefix : {"torchvision.", "aten."})
@@ -59,6 +77,13 @@ std::string_view remedy_of_data(std::string_view target) {
 std::string remedy_of_missing(std::string_view target, MissingKind kind) {
   const std::string_view name = plain_name(target);
   if (name == "nms") return std::string(kOutside);
+  // Before the general ones: what the shape of the result depends on is no matter of operators.
+  for (const std::string_view of_data : {"_unique", "bincount", "masked_select", "unique"})
+    if (name.starts_with(of_data)) return std::string(remedy_of_data(target));
+  if (name == "nonzero" || name == "nonzero_numpy") return std::string(remedy_of_data(target));
+  const auto replacement = std::ranges::find_if(
+      kReplacements, [&](const Remedy& remedy) { return name.starts_with(remedy.name); });
+  if (replacement != std::end(kReplacements)) return std::string(replacement->text);
   if (target.starts_with("transformers.grouped_mm"))
     return "make the model with another form of its experts: "
            "AutoConfig.from_pretrained(NAME, experts_implementation=\"batched_mm\")";

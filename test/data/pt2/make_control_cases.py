@@ -441,6 +441,69 @@ class constant_numbers(nn.Module):
         )
 
 
+@case(rand(2, 5, 5), rand(2, 5, 3), rand(5), rand(7, 4), rand(2, 3, 3), strict=False)
+class linear_algebra(nn.Module):
+    """Determinants, inverses, systems of equations and factorizations, with pivots that are not the
+    first element, of triangles, of matrices with more rows than columns and fewer."""
+
+    def forward(self, x, y, vector, tall, small):
+        order = torch.eye(5)[[2, 0, 1, 4, 3]]
+        x, small = 0.2 * x + order, 0.2 * small + torch.eye(3)[[1, 2, 0]]
+        vector = 1 + 0.2 * vector
+        positive = x @ x.mT + torch.eye(5)
+        lower, upper = torch.linalg.cholesky(positive), torch.linalg.cholesky(positive, upper=True)
+        triangle = x + 3 * torch.eye(5)
+        return (
+            torch.linalg.det(x),
+            torch.linalg.det(order * vector),
+            *torch.linalg.slogdet(x),
+            *torch.slogdet(small),
+            torch.logdet(positive),
+            torch.linalg.inv(x),
+            torch.inverse(order * vector),
+            torch.linalg.solve(x, y),
+            torch.linalg.solve(x, y.mT, left=False),
+            torch.linalg.solve(x[0], vector),
+            torch.linalg.solve(small, y[:, :3], left=True),
+            lower,
+            upper,
+            torch.cholesky_solve(y, lower),
+            torch.cholesky_solve(y, upper, upper=True),
+            torch.cholesky_inverse(lower[1]),
+            torch.linalg.solve_triangular(triangle, y, upper=True),
+            torch.linalg.solve_triangular(triangle, y, upper=False, unitriangular=True),
+            torch.linalg.solve_triangular(triangle, y.mT, upper=False, left=False),
+            torch.triangular_solve(y, triangle, upper=False, transpose=True)[0],
+            *torch.linalg.qr(tall),
+            *torch.linalg.qr(tall.mT),
+            *torch.linalg.qr(tall, mode="complete"),
+            torch.linalg.qr(x, mode="r")[1],
+        )
+
+
+@case(
+    torch.arange(-7, 8).reshape(3, 5),
+    torch.arange(20).reshape(5, 4) % 7 - 3,
+    torch.tensor([3, -1, 4, 1, -5]),
+)
+class whole_products(nn.Module):
+    """Products of integers, also beyond what float32 holds."""
+
+    def forward(self, x, y, vector):
+        return (
+            x @ y,
+            x @ vector,
+            (x * 2**28) @ (y * 2**21 + 1),
+            x.int() @ y.int(),
+            torch.bmm(x[None].repeat(2, 1, 1), torch.stack([y, y + 1])),
+            torch.addmm(y[:3], x, y, beta=2, alpha=3),
+            torch.einsum("ij,jk->ki", x, y),
+            F.linear(x, torch.arange(10).reshape(2, 5)),
+            torch.tensordot(x, y, 1),
+            vector.dot(y[:, 1]),
+        )
+
+
 REFUSED = ("open_loop", "related_sizes")
 
 if __name__ == "__main__":

@@ -1,0 +1,228 @@
+// Linear algebra: determinants, inverses, systems of equations, factorizations.
+#include <fmt/format.h>
+
+#include "compiler/compositions/factorizations.h"
+#include "compiler/compositions/matrices.h"
+#include "compiler/compositions/norms.h"
+#include "compiler/frontends/pt2/operators.h"
+
+namespace dtr::pt2 {
+namespace {
+
+constexpr int64_t kMostByCofactors = 4;  // rows; more of them would take too many products
+
+Result<ValueId> matrix_of(NodeImport& node) {
+  for (const std::string_view name : {"A", "self", "input"})
+    if (node.has(name)) return node.tensor(name);
+  return node.tensor("A");
+}
+bool is_small(const NodeImport& node, ValueId matrices) {
+  const Shape& shape = node.type(matrices).shape;
+  return !shape.empty() && shape.back() <= kMostByCofactors;
+}
+
+// log |det| and the sign of the determinant.
+struct SignAndLogarithm {
+  ValueId sign, logarithm;
+};
+Result<SignAndLogarithm> sign_and_logarithm(NodeImport& node, ValueId matrices) {
+  DTR_ASSIGN(const auto found, compositions::eliminate(node, matrices, {}));
+  const auto last = static_cast<int64_t>(node.type(found.pivots).rank()) - 1;
+  SignAndLogarithm result;
+  DTR_ASSIGN(const ValueId signs, node.emit("aten.sign", {found.pivots}));
+  DTR_ASSIGN(result.sign, compositions::product(node, signs, last, false));
+  DTR_ASSIGN(result.sign, node.emit("aten.mul.Tensor", {result.sign, found.sign}));
+  DTR_ASSIGN(ValueId sizes, node.emit("aten.abs", {found.pivots}));
+  DTR_ASSIGN(sizes, node.emit("aten.log", {sizes}));
+  DTR_ASSIGN(result.logarithm,
+             node.emit("aten.sum.dim_IntList", {sizes}, {{"dim", Ints{last}}, {"keepdim", false}}));
+  return result;
+}
+
+Result<Values> determinant(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, matrix_of(node));
+  if (is_small(node, matrix)) return one(compositions::determinant(node, matrix));
+  DTR_ASSIGN(const auto found, compositions::eliminate(node, matrix, {}));
+  const auto last = static_cast<int64_t>(node.type(found.pivots).rank()) - 1;
+  DTR_ASSIGN(const ValueId size, compositions::product(node, found.pivots, last, false));
+  return one(node.emit("aten.mul.Tensor", {size, found.sign}));
+}
+Result<Values> signed_logarithm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, matrix_of(node));
+  DTR_ASSIGN(const SignAndLogarithm found, sign_and_logarithm(node, matrix));
+  return Values{found.sign, found.logarithm};
+}
+// NaN where the determinant is negative.
+Result<Values> log_determinant(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, matrix_of(node));
+  DTR_ASSIGN(const SignAndLogarithm found, sign_and_logarithm(node, matrix));
+  DTR_ASSIGN(const ValueId zero, number_like(node, found.sign, 0));
+  DTR_ASSIGN(const ValueId negative, node.emit("aten.lt.Tensor", {found.sign, zero}));
+  DTR_ASSIGN(const ValueId none,
+             number_like(node, found.sign, std::numeric_limits<double>::quiet_NaN()));
+  return one(node.emit("aten.where.self", {negative, none, found.logarithm}));
+}
+
+// `inv_ex` has a second result, which says what is wrong: nothing, as far as is known.
+Result<ValueId> no_failure(NodeImport& node, ValueId matrices) {
+  Shape shape = node.type(matrices).shape;
+  shape.resize(shape.size() - 2);
+  return node.constant(DType::kInt32, shape, 0, "info");
+}
+
+Result<ValueId> inverted(NodeImport& node, ValueId matrices) {
+  if (is_small(node, matrices)) return compositions::inverse(node, matrices);
+  DTR_ASSIGN(const ValueId identity, compositions::identity_like(node, matrices));
+  DTR_ASSIGN(const auto found, compositions::eliminate(node, matrices, identity));
+  return found.solution;
+}
+Result<Values> inverse(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, matrix_of(node));
+  DTR_ASSIGN(const ValueId result, inverted(node, matrix));
+  DTR_TRY(node.boolean("check_errors", false));
+  if (!node.is_read(1)) return Values{result};
+  DTR_ASSIGN(const ValueId info, no_failure(node, matrix));
+  return Values{result, info};
+}
+
+// A⁻¹ · B, or B · A⁻¹; a B of the shape of A without its last dimension holds vectors.
+Result<Values> solve(NodeImport& node) {
+  DTR_ASSIGN(ValueId matrix, node.tensor("A"));
+  DTR_ASSIGN(ValueId right, node.tensor("B"));
+  DTR_ASSIGN(const bool left, node.boolean("left", true));
+  DTR_TRY(node.boolean("check_errors", false));
+  Shape shape = node.type(right).shape;
+  Shape of_vectors = node.type(matrix).shape;
+  of_vectors.pop_back();
+  const bool vectors = shape.size() == 1 || shape == of_vectors;
+  if (vectors) {
+    shape.push_back(1);
+    DTR_ASSIGN(right, node.view(right, shape));
+  } else if (!left) {
+    DTR_ASSIGN(matrix, compositions::transposed(node, matrix));
+    DTR_ASSIGN(right, compositions::transposed(node, right));
+  }
+  ValueId result;
+  if (is_small(node, matrix)) {
+    DTR_ASSIGN(const ValueId inverse, compositions::inverse(node, matrix));
+    DTR_ASSIGN(result, node.emit("aten.matmul", {inverse, right}));
+  } else {
+    DTR_ASSIGN(const auto found, compositions::eliminate(node, matrix, right));
+    result = found.solution;
+  }
+  if (vectors) {
+    Shape back = node.type(result).shape;
+    back.pop_back();
+    return one(node.view(result, back));
+  }
+  return one(left ? Result<ValueId>(result) : compositions::transposed(node, result));
+}
+
+Result<Values> cholesky(NodeImport& node) {
+  DTR_ASSIGN(ValueId matrix, matrix_of(node));
+  DTR_ASSIGN(const bool upper, node.boolean("upper", false));
+  DTR_TRY(node.boolean("check_errors", false));
+  if (upper) {
+    DTR_ASSIGN(matrix, compositions::transposed(node, matrix));
+  }
+  DTR_ASSIGN(ValueId result, compositions::cholesky(node, matrix));
+  if (upper) {
+    DTR_ASSIGN(result, compositions::transposed(node, result));
+  }
+  if (!node.is_read(1)) return Values{result};
+  DTR_ASSIGN(const ValueId info, no_failure(node, matrix));
+  return Values{result, info};
+}
+
+// (L · Lᵀ)⁻¹ · B: two substitutions.
+Result<Values> solve_factorized(NodeImport& node, ValueId right, ValueId triangle) {
+  DTR_ASSIGN(const bool upper, node.boolean("upper", false));
+  DTR_ASSIGN(const ValueId turned, compositions::transposed(node, triangle));
+  const ValueId lower_one = upper ? turned : triangle, upper_one = upper ? triangle : turned;
+  DTR_ASSIGN(const ValueId half, compositions::solve_triangle(node, lower_one, right, {}));
+  return one(compositions::solve_triangle(node, upper_one, half, {.upper = true}));
+}
+Result<Values> cholesky_solve(NodeImport& node) {
+  DTR_ASSIGN(const ValueId right, node.tensor("self"));
+  DTR_ASSIGN(const ValueId triangle, node.tensor("input2"));
+  return solve_factorized(node, right, triangle);
+}
+Result<Values> cholesky_inverse(NodeImport& node) {
+  DTR_ASSIGN(const ValueId triangle, node.tensor("self"));
+  DTR_ASSIGN(const ValueId identity, compositions::identity_like(node, triangle));
+  return solve_factorized(node, identity, triangle);
+}
+
+Result<Values> solve_triangular(NodeImport& node) {
+  DTR_ASSIGN(ValueId triangle, node.tensor("self"));
+  DTR_ASSIGN(ValueId right, node.tensor("B"));
+  DTR_ASSIGN(bool upper, node.boolean("upper"));
+  DTR_ASSIGN(const bool left, node.boolean("left", true));
+  DTR_ASSIGN(const bool unit, node.boolean("unitriangular", false));
+  if (!left) {
+    DTR_ASSIGN(triangle, compositions::transposed(node, triangle));
+    DTR_ASSIGN(right, compositions::transposed(node, right));
+    upper = !upper;
+  }
+  DTR_ASSIGN(const ValueId result,
+             compositions::solve_triangle(node, triangle, right, {.upper = upper, .unit = unit}));
+  return one(left ? Result<ValueId>(result) : compositions::transposed(node, result));
+}
+// Its older form, which gives the triangle too.
+Result<Values> triangular_solve(NodeImport& node) {
+  DTR_ASSIGN(const ValueId right, node.tensor("self"));
+  DTR_ASSIGN(const ValueId triangle, node.tensor("A"));
+  DTR_ASSIGN(const bool upper, node.boolean("upper", true));
+  DTR_ASSIGN(const bool turns, node.boolean("transpose", false));
+  DTR_ASSIGN(const bool unit, node.boolean("unitriangular", false));
+  ValueId used = triangle;
+  if (turns) {
+    DTR_ASSIGN(used, compositions::transposed(node, triangle));
+  }
+  DTR_ASSIGN(const ValueId result, compositions::solve_triangle(
+                                       node, used, right, {.upper = upper != turns, .unit = unit}));
+  return Values{result, triangle};
+}
+
+Result<Values> orthogonal(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, matrix_of(node));
+  DTR_ASSIGN(std::string_view mode, node.string("mode", "reduced"));
+  DTR_ASSIGN(const bool some, node.boolean("some", true));
+  if (!some) mode = "complete";
+  const Shape shape = node.type(matrix).shape;
+  if (shape.size() < 2) return node.unsupported("a matrix without columns");
+  const int64_t height = shape[shape.size() - 2];
+  const int64_t count = mode == "complete" ? height : std::min(height, shape.back());
+  DTR_ASSIGN(const auto made, compositions::orthogonalize(node, matrix, count, mode != "r"));
+  if (made.q.valid()) return Values{made.q, made.r};
+  DTR_ASSIGN(const ValueId none, node.constant(node.type(matrix).dtype, {0}, 0, "none"));
+  return Values{none, made.r};
+}
+
+}  // namespace
+
+std::vector<Operator> factorization_operators() {
+  const auto row = [](std::string_view target, Result<Values> (*build)(NodeImport&)) {
+    return tensor_row(target, "aten.div.Tensor", build);
+  };
+  return {
+      row("aten.cholesky.default", cholesky),
+      row("aten.cholesky_inverse.default", cholesky_inverse),
+      row("aten.cholesky_solve.default", cholesky_solve),
+      row("aten.linalg_cholesky.default", cholesky),
+      row("aten.linalg_cholesky_ex.default", cholesky),
+      row("aten.linalg_det.default", determinant),
+      row("aten.linalg_inv.default", inverse),
+      row("aten.linalg_inv_ex.default", inverse),
+      row("aten.linalg_qr.default", orthogonal),
+      row("aten.linalg_slogdet.default", signed_logarithm),
+      row("aten.linalg_solve.default", solve),
+      row("aten.linalg_solve_triangular.default", solve_triangular),
+      row("aten.logdet.default", log_determinant),
+      row("aten.qr.default", orthogonal),
+      row("aten.slogdet.default", signed_logarithm),
+      row("aten.triangular_solve.default", triangular_solve),
+  };
+}
+
+}  // namespace dtr::pt2
