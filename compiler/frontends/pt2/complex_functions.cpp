@@ -6,9 +6,8 @@
 #include <complex>
 #include <numbers>
 
-#include "compiler/compositions/fourier.h"
+#include "compiler/compositions/factorizations.h"
 #include "compiler/compositions/norms.h"
-#include "compiler/compositions/tiling.h"
 #include "compiler/frontends/pt2/complex_operators.h"
 
 namespace dtr::pt2 {
@@ -475,6 +474,60 @@ Result<Values> products_so_far(NodeImport& node) {
   return one(joined(node, x));
 }
 
+// ---- systems of equations
+
+// (A + iB) · (X + iY) = C + iD as real matrices: [A −B; B A] · [X; Y] = [C; D].
+Result<Parts> solved(NodeImport& node, const Parts& a, const Parts& right) {
+  const auto rows = static_cast<int64_t>(node.type(a.real).rank()) - 2;
+  DTR_ASSIGN(const ValueId opposite, on(node, "aten.neg", a.imaginary));
+  DTR_ASSIGN(const ValueId above, node.concatenate({a.real, opposite}, rows + 1));
+  DTR_ASSIGN(const ValueId below, node.concatenate({a.imaginary, a.real}, rows + 1));
+  DTR_ASSIGN(const ValueId both, node.concatenate({above, below}, rows));
+  const auto of_right = static_cast<int64_t>(node.type(right.real).rank()) - 2;
+  DTR_ASSIGN(const ValueId joint, node.concatenate({right.real, right.imaginary}, of_right));
+  DTR_ASSIGN(const auto found, compositions::eliminate(node, both, joint));
+  const Shape shape = node.type(found.solution).shape;
+  const auto dim = static_cast<int64_t>(shape.size()) - 2;
+  const int64_t n = shape[shape.size() - 2] / 2;
+  Parts result;
+  DTR_ASSIGN(result.real, node.slice(found.solution, dim, 0, n));
+  DTR_ASSIGN(result.imaginary, node.slice(found.solution, dim, n, 2 * n));
+  return result;
+}
+
+Result<Values> inverse(NodeImport& node) {
+  DTR_ASSIGN(const Parts x, parts_of(node, node.has("A") ? "A" : "self"));
+  Parts identity;
+  DTR_ASSIGN(identity.real, compositions::identity_like(node, x.real));
+  DTR_ASSIGN(identity.imaginary, zeros_like(node, identity.real));
+  DTR_ASSIGN(const Parts result, solved(node, x, identity));
+  return one(joined(node, result));
+}
+
+// A B of the shape of A without its last dimension holds vectors.
+Result<Values> solve(NodeImport& node) {
+  DTR_ASSIGN(const Parts a, both_parts_of(node, "A"));
+  DTR_ASSIGN(Parts right, both_parts_of(node, "B"));
+  DTR_ASSIGN(const bool left, node.boolean("left", true));
+  if (!left) return node.unsupported("X · A = B", "solve the transposed system");
+  Shape shape = node.type(right.real).shape, of_vectors = node.type(a.real).shape;
+  of_vectors.pop_back();
+  const bool vectors = shape.size() == 1 || shape == of_vectors;
+  if (vectors) {
+    shape.push_back(1);
+    DTR_ASSIGN(right.real, node.view(right.real, shape));
+    DTR_ASSIGN(right.imaginary, node.view(right.imaginary, shape));
+  }
+  DTR_ASSIGN(Parts result, solved(node, a, right));
+  if (vectors) {
+    Shape back = node.type(result.real).shape;
+    back.pop_back();
+    DTR_ASSIGN(result.real, node.view(result.real, back));
+    DTR_ASSIGN(result.imaginary, node.view(result.imaginary, back));
+  }
+  return one(joined(node, result));
+}
+
 // ---- sums of products
 
 Result<Values> add_product(NodeImport& node) {
@@ -533,6 +586,8 @@ std::vector<Operator> complex_functions() {
       shaped("aten.linalg_matrix_norm.str_ord", of_lengths),
       shaped("aten.linalg_norm.default", of_lengths),
       shaped("aten.linalg_vector_norm.default", of_lengths),
+      row("aten.linalg_inv.default", inverse),
+      row("aten.linalg_solve.default", solve),
       row("aten.log.default", function<logarithm>),
       row("aten.log10.default", function<logarithm_to<10>>),
       row("aten.log1p.default", function<logarithm_of_more>),

@@ -390,6 +390,9 @@ class complex_layers(nn.Module):
             torch.outer(matrix[1], real[0, 0]),
             torch.einsum("bij,bkj,bk->bi", x, y, real[..., 0].to(torch.cfloat)),
             torch.addcdiv(x, y, real + 2j, value=0.5),
+            torch.linalg.solve(x[..., :3] + 2j * torch.eye(3), y),
+            torch.linalg.solve(x[0, :, :3] + 2j * torch.eye(3), vector[:3]),
+            torch.linalg.inv(x[..., :3] + 2j * torch.eye(3)),
         )
 
 
