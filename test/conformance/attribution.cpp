@@ -349,13 +349,13 @@ class Flow {
 
   template <class Command, class Read, class Write>
   void touch(const Command& command, Read&& read, Write&& write) const {
-    const simulator::Accesses accesses = simulator::accesses(target_, command);
+    const npu::Accesses accesses = npu::accesses(target_, command);
     for (const bool writes : {false, true})
-      for (const simulator::Access& each : accesses.all()) {
+      for (const npu::Access& each : accesses.all()) {
         if (each.write != writes || each.bytes == 0) continue;
         const uint64_t run = each.run == 0 ? each.bytes : each.run;
         const auto& r = each.repeats;
-        const auto loop = [](const simulator::Repeat& repeat) {
+        const auto loop = [](const npu::Repeat& repeat) {
           return std::pair(static_cast<uint32_t>(repeat.count),
                            static_cast<int64_t>(repeat.stride));
         };
