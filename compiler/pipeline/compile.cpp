@@ -12,8 +12,7 @@
 #include "compiler/pipeline/report.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/not_finite.h"
-#include "compiler/quantizer/small_divisors.h"
-#include "compiler/quantizer/unlike_ranges.h"
+#include "compiler/quantizer/separations.h"
 #include "compiler/recipes/selection.h"
 #include "compiler/support/cancellation.h"
 #include "compiler/support/heap.h"
@@ -322,8 +321,7 @@ class Compiler {
   }
 
   Result<void> separate_ranges() {
-    Separations separations = find_unlike_ranges(graph(), annotation_, *c_.calibration);
-    separations.small_divisors = find_small_divisors(graph(), annotation_, *c_.calibration);
+    const Separations separations = find_separations(graph(), annotation_, *c_.calibration);
     if (!separations.empty()) annotate_graph(separations);
     return {};
   }

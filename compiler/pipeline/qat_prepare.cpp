@@ -15,6 +15,7 @@
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/convert.h"
 #include "compiler/quantizer/not_finite.h"
+#include "compiler/quantizer/separations.h"
 #include "compiler/recipes/recipe.h"
 #include "compiler/transforms/edit.h"
 #include "compiler/transforms/pipelines.h"
@@ -74,6 +75,7 @@ class Preparation {
     for (const OpId op : graph_.ops())
       if (!graph_.op(op).origin.sources.empty())
         ops_of_[graph_.op(op).origin.sources.back()].push_back(op);
+    if (ranges_ == nullptr) note_joins();
     for (const ValueId input : graph_.inputs())
       fake_quantize_value(input, 0, graph_.value(input).name);
     for (const auto& [source, ops] : ops_of_) {
@@ -95,6 +97,17 @@ class Preparation {
   void note(uint32_t source, std::string_view text) {
     result_.notes.push_back(
         fmt::format("`{}` ({}): {}", module_.sources[source].name, target_of(source), text));
+  }
+
+  // Which parts of a concatenation have a quantization of their own depends on their ranges.
+  void note_joins() {
+    for (const OpId id : graph_.ops()) {
+      const Op& op = graph_.op(id);
+      if (op.def != &ops::kCat || !annotation_.ops[id.index] || op.origin.sources.empty()) continue;
+      return note(op.origin.sources.back(),
+                  "without --calibrate all that it joins shares one quantization, and parts of "
+                  "much smaller ranges lose their codes; give samples to find such parts");
+    }
   }
 
   // --- values ---
@@ -591,12 +604,19 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
     const auto make_executor = [&] {
       return make_onednn_executor(module, graph, {.observe_any_layout = true});
     };
-    DTR_ASSIGN(
-        const CalibrationResult calibration,
-        calibrate_finite(module, graph, annotation, make_executor, *samples,
-                         {.threads = settings.threads}, [&](const std::vector<OpId>& not_finite) {
-                           return annotate(graph, patterns, {.not_finite = not_finite});
-                         }));
+    std::vector<OpId> not_finite;
+    const auto annotate_again = [&](const std::vector<OpId>& found) {
+      not_finite = found;
+      return annotate(graph, patterns, {.not_finite = not_finite});
+    };
+    DTR_ASSIGN(const CalibrationResult calibration,
+               calibrate_finite(module, graph, annotation, make_executor, *samples,
+                                {.threads = settings.threads}, annotate_again));
+    if (Separations separations = find_separations(graph, annotation, calibration);
+        !separations.empty()) {
+      separations.not_finite = not_finite;
+      annotation = annotate(graph, patterns, separations);
+    }
     DTR_ASSIGN(ranges, group_quantizations(module, graph, annotation, calibration));
   }
   return Preparation(module, annotation, ranges ? &*ranges : nullptr, std::move(editor)).run();

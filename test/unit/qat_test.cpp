@@ -144,6 +144,32 @@ TEST(Qat, TrainedProgramComputesWhatPyTorchTrained) {
   EXPECT_GE(figures.accuracy, 0.9925);
 }
 
+// Of a graph with one input and one output over the 16 samples of test/data/qat: each output held
+// against `wanted`, an array of that file, from element `first` on.
+double decibels(const Module& module, const std::string& name, const std::string& wanted,
+                size_t first = 0) {
+  const auto data = test::read_arrays(trained(name + ".npz"));
+  const auto executor = make_reference_executor(module, module.forward());
+  const auto input = test::find_array(data, "input")->values<float>(),
+             expected = test::find_array(data, wanted)->values<float>();
+  constexpr size_t kSamples = 16;
+  Sqnr sqnr;
+  for (size_t i = 0; i < kSamples; ++i) {
+    const size_t values = input.size() / kSamples, results = expected.size() / kSamples;
+    Tensor sample(DType::kFloat32, module.forward().type(module.forward().inputs()[0]).shape);
+    std::ranges::copy(input.subspan(i * values, values), sample.values<float>().begin());
+    const auto outputs = executor->run({{sample.view()}});
+    EXPECT_TRUE(outputs.has_value()) << error_text(outputs);
+    const Shape rest{static_cast<int64_t>(results - first)};
+    Tensor a(DType::kFloat32, rest), b(DType::kFloat32, rest);
+    std::ranges::copy(expected.subspan(i * results + first, results - first),
+                      a.values<float>().begin());
+    std::ranges::copy(outputs->front().values<float>().subspan(first), b.values<float>().begin());
+    sqnr.add(a.view(), b.view());
+  }
+  return sqnr.decibels();
+}
+
 // The model `name` is trained in int8 as a whole and compiled so: make_operator_cases.py stores
 // what PyTorch computes of it.
 void expect_as_pytorch(const std::string& name, size_t weights) {
@@ -153,27 +179,8 @@ void expect_as_pytorch(const std::string& name, size_t weights) {
   EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
   auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
   ASSERT_TRUE(model.has_value()) << error_text(model);
-  const Module& module = model->module;
-  EXPECT_EQ(float_ops(module.forward()), std::vector<std::string>{});
-  const auto data = test::read_arrays(trained(name + ".npz"));
-  const auto executor = make_reference_executor(module, module.forward());
-  const Tensor &input = *test::find_array(data, "input"),
-               &wanted = *test::find_array(data, "output");
-  Sqnr sqnr;
-  for (size_t i = 0; i < 16; ++i) {
-    const size_t values = input.values<float>().size() / 16;
-    Tensor sample(DType::kFloat32, module.forward().type(module.forward().inputs()[0]).shape);
-    std::ranges::copy(input.values<float>().subspan(i * values, values),
-                      sample.values<float>().begin());
-    const auto outputs = executor->run({{sample.view()}});
-    ASSERT_TRUE(outputs.has_value()) << error_text(outputs);
-    Tensor expected(DType::kFloat32, outputs->front().shape());
-    const size_t results = expected.values<float>().size();
-    std::ranges::copy(wanted.values<float>().subspan(i * results, results),
-                      expected.values<float>().begin());
-    sqnr.add(expected.view(), outputs->front().view());
-  }
-  EXPECT_GE(sqnr.decibels(), 40);
+  EXPECT_EQ(float_ops(model->module.forward()), std::vector<std::string>{});
+  EXPECT_GE(decibels(model->module, name, "output"), 40);
 }
 
 // Attention is one node, prelu reads a view of its weights, a division becomes a product, numbers
@@ -183,6 +190,32 @@ TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) { expect_as_pytorch("operato
 // Nodes over one dimension or without a batch are operators between views; addmm with a matrix is
 // a product and a sum.
 TEST(Qat, OperatorsBetweenViewsAreInt8) { expect_as_pytorch("one_dimension", 4); }
+
+// What is small keeps its codes as after calibration: it has a scale of its own for its other
+// reader, and the output joins in float.
+TEST(Qat, UnlikeRangesAreKeptApart) {
+  const auto prepared = prepare(trained("unlike.pt2"), trained("unlike.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  EXPECT_EQ(float_ops(model->module.forward()), std::vector<std::string>{"aten.cat"});
+  EXPECT_GE(decibels(model->module, "unlike", "output"), 40);
+  constexpr size_t kBoxes = size_t{4} * 4 * 3;
+  EXPECT_GE(decibels(model->module, "unlike", "float_output", kBoxes), 30);  // of the scores
+}
+
+TEST(Qat, JoinsWithoutRangesAreTold) {
+  const Bytes bytes = test::read_bytes(trained("unlike.pt2"));
+  auto module = parse_pt2(bytes, "unlike.pt2");
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->notes,
+            std::vector<std::string>{
+                "`cat` (aten.cat.default): without --calibrate all that it joins shares one "
+                "quantization, and parts of much smaller ranges lose their codes; give samples to "
+                "find such parts"});
+}
 
 TEST(Qat, NeedsDataBeforeItCompiles) {
   const Bytes bytes = test::read_bytes(digits("float.pt2"));

@@ -1,6 +1,7 @@
-"""Makes operators.pt2, attention, prelu, constants and divisions, and one_dimension.pt2, layers and
-pools over one dimension and without a batch; and beside each an .npz: samples, and what PyTorch
-computes for them of the model that qat-prepare makes with the ranges of these samples.
+"""Makes operators.pt2, attention, prelu, constants and divisions; one_dimension.pt2, layers and
+pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
+and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
 """
@@ -62,10 +63,26 @@ class OneDimension(nn.Module):
         return torch.addmm(self.matrix, y, self.weight)
 
 
+class Unlike(nn.Module):
+    """Joins what is 400 times smaller and has another reader, and returns boxes beside scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.large, self.small = nn.Conv2d(5, 4, 1), nn.Conv2d(5, 7, 1)
+        self.boxes, self.scores = nn.Conv2d(11, 4, 1), nn.Conv2d(7, 3, 1)
+
+    def forward(self, x):
+        small = self.small(x) * 0.02
+        boxes = self.boxes(torch.cat([self.large(x) * 8, small], 1))
+        return torch.cat([boxes, 0.01 * self.scores(small * 50)], 1)
+
+
 def make(name, deuteron, model, samples):
     export, arrays = HERE / f"{name}.pt2", HERE / f"{name}.npz"
     torch.export.save(torch.export.export(model.eval(), (samples[0],)), str(export))
     np.savez_compressed(arrays, input=samples.numpy())
+    with torch.no_grad():
+        floats = torch.stack([model(sample) for sample in samples])
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder) / "prepared.pt2"
         subprocess.run(
@@ -75,13 +92,15 @@ def make(name, deuteron, model, samples):
     model.quantization.observer_on.zero_()
     with torch.no_grad():
         outputs = torch.stack([model(sample) for sample in samples])
-    np.savez_compressed(arrays, input=samples.numpy(), output=outputs.numpy())
+    np.savez_compressed(
+        arrays, input=samples.numpy(), output=outputs.numpy(), float_output=floats.numpy()
+    )
     portable(export)
 
 
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
-    wanted = sys.argv[2:] or ["operators", "one_dimension"]
+    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike"]
     if "operators" in wanted:
         torch.manual_seed(0)
         samples = torch.randn(16, 1, 5, 6)
@@ -89,6 +108,9 @@ def main():
     if "one_dimension" in wanted:
         torch.manual_seed(1)
         make("one_dimension", deuteron, OneDimension(), torch.randn(16, 1, 3, 14))
+    if "unlike" in wanted:
+        torch.manual_seed(2)
+        make("unlike", deuteron, Unlike(), torch.randn(16, 1, 5, 4, 3))
 
 
 if __name__ == "__main__":
