@@ -7,11 +7,14 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "compiler/executors/onednn_executor.h"
+#include "compiler/executors/stream.h"
 #include "compiler/frontends/pt2/export_editor.h"
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/ops/ops.h"
+#include "compiler/pipeline/spell_nodes.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/convert.h"
 #include "compiler/quantizer/not_finite.h"
@@ -61,6 +64,41 @@ Tensor switched_on() {
   return tensor;
 }
 
+// Whether the ops of a node behind one of them only move its result, in the same quantization: a
+// convolution over one dimension is one over two between views. The node's result then is that
+// of the op, for fake quantization too.
+bool becomes_result(const Graph& graph, const Annotation& annotation, const std::vector<OpId>& ops,
+                    OpId op) {
+  ValueId value = graph.op(op).results[0];
+  const int group = annotation.group_of_value[value.index];
+  for (auto next = std::ranges::find(ops, op) + 1; next != ops.end(); ++next) {
+    const Op& moving = graph.op(*next);
+    if (!moving.def->has_trait(kMovesData) || moving.operands[0] != value) return false;
+    value = moving.results[0];
+  }
+  return annotation.group_of_value[value.index] == group;
+}
+
+// Whether the result of one of a node's ops is quantized although no node has it as its result.
+bool is_interior(const Graph& graph, const Annotation& annotation, const std::vector<OpId>& ops,
+                 OpId op) {
+  return op != ops.back() &&
+         annotation.group_of_value[graph.op(op).results[0].index] != Annotation::kNoGroup &&
+         !graph.op(op).def->has_trait(kMovesData) && !becomes_result(graph, annotation, ops, op);
+}
+
+// The nodes that have a quantized value inside.
+std::set<uint32_t> nodes_with_interior(const Graph& graph, const Annotation& annotation) {
+  std::map<uint32_t, std::vector<OpId>> ops_of;
+  for (const OpId op : graph.ops())
+    for (const uint32_t source : graph.op(op).origin.sources) ops_of[source].push_back(op);
+  std::set<uint32_t> nodes;
+  for (const auto& [source, ops] : ops_of)
+    if (std::ranges::any_of(ops, [&](OpId op) { return is_interior(graph, annotation, ops, op); }))
+      nodes.insert(source);
+  return nodes;
+}
+
 class Preparation {
  public:
   Preparation(const Module& module, const Annotation& annotation,
@@ -79,7 +117,6 @@ class Preparation {
     for (const ValueId input : graph_.inputs())
       fake_quantize_value(input, 0, graph_.value(input).name);
     for (const auto& [source, ops] : ops_of_) {
-      if (spell_out(source, ops)) continue;
       for (const OpId op : ops)
         if (annotation_.ops[op.index]) prepare_operands(op);
       if (!multiply_by_reciprocal(source, ops) && !split_addmm(source, ops))
@@ -121,7 +158,7 @@ class Preparation {
         const std::string name = editor_.result(source);
         if (quantized && element_count(editor_.shape(name)) == graph_.type(value).elements())
           fake_quantize_value(value, source + 1, name);
-      } else if (is_interior(ops, op)) {
+      } else if (is_interior(graph_, annotation_, ops, op)) {
         note(source,
              fmt::format("a value inside of it, the result of {}, stays float during training",
                          graph_.op(op).def->name));
@@ -130,97 +167,7 @@ class Preparation {
     }
   }
 
-  // Whether the result of one of a node's ops is quantized although no node has it as its result.
-  bool is_interior(const std::vector<OpId>& ops, OpId op) const {
-    return op != ops.back() &&
-           annotation_.group_of_value[graph_.op(op).results[0].index] != Annotation::kNoGroup &&
-           !graph_.op(op).def->has_trait(kMovesData) && !becomes_result(ops, op);
-  }
-
-  // Whether the ops of a node behind one of them only move its result, in the same quantization: a
-  // convolution over one dimension is one over two between views. The node's result then is that
-  // of the op, for fake quantization too.
-  bool becomes_result(const std::vector<OpId>& ops, OpId op) const {
-    ValueId value = graph_.op(op).results[0];
-    const int group = annotation_.group_of_value[value.index];
-    for (auto next = std::ranges::find(ops, op) + 1; next != ops.end(); ++next) {
-      const Op& moving = graph_.op(*next);
-      if (!moving.def->has_trait(kMovesData) || moving.operands[0] != value) return false;
-      value = moving.results[0];
-    }
-    return annotation_.group_of_value[value.index] == group;
-  }
-
-  // --- one node that is several ops ---
-
-  // The node of an op, without the tensors that it takes.
-  struct Spelling {
-    std::string target;
-    std::vector<std::string_view> tensors;
-    Editor::Arguments others = {};
-  };
-  std::optional<Spelling> spelling_of(const Op& op) const {
-    if (op.def == &ops::kView)
-      return Spelling{
-          "aten.reshape.default", {"self"}, {{"shape", op.attributes.get<Ints>("size")}}};
-    if (op.def == &ops::kSoftmax && op.operands.size() == 1)
-      return Spelling{"aten.softmax.int", {"self"}, {{"dim", op.attributes.get<int64_t>("dim")}}};
-    if (op.def == &ops::kMulTensor)
-      if (const auto factor = uniform_value(module_, graph_, op.operands[1]))
-        return Spelling{"aten.mul.Tensor", {"self"}, {{"other", *factor}}};
-    if (op.def == &ops::kMatmul || op.def == &ops::kPermute) return spelling_by_schema(op);
-    return std::nullopt;
-  }
-  // PyTorch's operator of the same name with the arguments of the schema.
-  static Spelling spelling_by_schema(const Op& op) {
-    Spelling spelling{torch_target(*op.def), {}};
-    for (const Param& param : op.def->schema.params()) {
-      if (param.own) continue;
-      if (param.is_operand()) spelling.tensors.push_back(param.name);
-      if (param.is_attribute() && param.kind == AttributeKind::kInts)
-        spelling.others.emplace_back(param.name, op.attributes.get<Ints>(param.name));
-    }
-    return spelling;
-  }
-
-  // Attention is one node: where values inside of it are quantized, nodes of their own take its
-  // place, with fake quantization between them. False if it has none, or ops that are not spelled
-  // out here.
-  bool spell_out(uint32_t source, const std::vector<OpId>& ops) {
-    if (std::ranges::none_of(ops, [&](OpId op) { return is_interior(ops, op); })) return false;
-    std::set<ValueId> inside;
-    for (const OpId id : ops) {
-      const Op& op = graph_.op(id);
-      const auto spelling = spelling_of(op);
-      if (!spelling || op.origin.sources.size() != 1) return false;
-      for (size_t i = 0; i < spelling->tensors.size(); ++i)
-        if (!inside.contains(op.operands[i]) && !name_of_.contains(op.operands[i])) return false;
-      inside.insert(op.results[0]);
-    }
-    for (const OpId id : ops) {
-      const Op& op = graph_.op(id);
-      const auto& annotated = annotation_.ops[id.index];
-      Spelling spelling = *spelling_of(op);
-      Editor::Arguments arguments;
-      for (size_t i = 0; i < spelling.tensors.size(); ++i) {
-        std::string name = name_of_.at(op.operands[i]);
-        const int group = annotated ? annotated->operand_groups[i] : Annotation::kNoGroup;
-        if (group != Annotation::kNoGroup &&
-            group != annotation_.group_of_value[op.operands[i].index])
-          name = add_fake_quantize(group, name, source, source);
-        arguments.emplace_back(spelling.tensors[i], Name{name});
-      }
-      std::ranges::move(spelling.others, std::back_inserter(arguments));
-      const ValueId value = op.results[0];
-      name_of_[value] = editor_.add_node(source, source, spelling.target, arguments,
-                                         graph_.value(value).name + "_in_training", DType::kFloat32,
-                                         graph_.type(value).shape);
-      if (id == ops.back()) editor_.replace_uses(editor_.result(source), name_of_[value]);
-      if (id == ops.back() || is_interior(ops, id))
-        fake_quantize_value(value, source, name_of_[value]);
-    }
-    return true;
-  }
+  // --- nodes that become others ---
 
   // The NPU multiplies by the reciprocal of a constant, so that is what is quantized. False if the
   // node is no such division.
@@ -254,7 +201,8 @@ class Preparation {
   // int8. False if the node is no such `addmm`.
   bool split_addmm(uint32_t source, const std::vector<OpId>& ops) {
     if (ops.size() != 2 || !target_of(source).starts_with("aten.addmm") ||
-        graph_.op(ops.back()).def != &ops::kAddTensor || !is_interior(ops, ops.front()) ||
+        graph_.op(ops.back()).def != &ops::kAddTensor ||
+        !is_interior(graph_, annotation_, ops, ops.front()) ||
         editor_.number(source, "alpha").value_or(1) != 1 ||
         editor_.number(source, "beta").value_or(1) != 1)
       return false;
@@ -358,10 +306,13 @@ class Preparation {
         weight = simulate_fusion(*layer, *norm, weight, axis);
       }
     }
-    editor_.set_argument(
-        *layer, argument,
-        fake_quantize_weight(*layer, weight, shape, spec.kind == Kind::kPerChannel, axis));
-    ++result_.weights;
+    const bool by_channel = spec.kind == Kind::kPerChannel;
+    QuantizedWeight& quantized = weights_[{weight, by_channel, axis}];
+    if (quantized.name.empty() || quantized.node > *layer) {
+      quantized = {fake_quantize_weight(*layer, weight, shape, by_channel, axis), *layer};
+      ++result_.weights;
+    }
+    editor_.set_argument(*layer, argument, quantized.name);
   }
 
   // The weight times γ / √(var + eps), whose quotient the layer's result is divided by before its
@@ -572,16 +523,81 @@ class Preparation {
   std::map<ValueId, std::string>
       name_of_;                  // of quantized values in the graph, behind their fake quantization
   std::set<uint32_t> prepared_;  // layers
+  struct QuantizedWeight {
+    std::string name;
+    uint32_t node = 0;  // in front of which it is
+  };
+  std::map<std::tuple<std::string, bool, size_t>, QuantizedWeight>
+      weights_;  // of layers that share weights, as the steps of a recurrence: quantized once
   std::map<int, Buffers> buffers_;  // by group
   std::string observer_on_, fake_quant_on_, weight_quant_on_;
 };
+
+// A model as training sees it, and what the target quantizes of it.
+struct Model {
+  Module module;
+  Editor editor;
+  std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  Annotation annotation;
+};
+
+Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
+                             const CompileSettings& settings) {
+  DTR_ASSIGN(Editor editor, Editor::open(bytes, module.file));
+  Model model{std::move(module), std::move(editor), {}, {}};
+  Graph& graph = model.module.forward();
+  DTR_TRY(run_pipeline(model.module, graph, training_pipeline(), settings.passes));
+  const RecipeSpec spec = recipe_of(settings);
+  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(model.module, graph, spec, true));
+  model.patterns = make_patterns(spec, exclusions);
+  model.annotation = annotate(graph, model.patterns);
+  return model;
+}
+
+// The file with those nodes written as their operators that have a quantized value inside; empty if
+// there are none that can be.
+Result<std::vector<std::byte>> spell_interiors(Model& model, std::span<const std::byte> bytes) {
+  const std::set<uint32_t> wanted = nodes_with_interior(model.module.forward(), model.annotation);
+  if (wanted.empty()) return std::vector<std::byte>();
+  // An operator may have no form whose weights are computed: then there is nothing to spell.
+  const Result<Module> read = pt2::parse_trainable_pt2(bytes, model.module.file);
+  if (!read) return std::vector<std::byte>();
+  const std::set<uint32_t> nodes = spellable_nodes(*read, model.editor, wanted);
+  if (nodes.empty()) return std::vector<std::byte>();
+  spell_nodes(*read, model.editor, nodes);
+  return model.editor.finish();
+}
+
+// Calibrates, and annotates anew what the ranges separate, as `compile` does.
+Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSettings& settings,
+                                              const Samples& samples) {
+  const Graph& graph = model.module.forward();
+  const auto make_executor = [&]() -> Result<std::unique_ptr<Executor>> {
+    DTR_ASSIGN(std::unique_ptr<Executor> one_run,
+               make_onednn_executor(model.module, graph, {.observe_any_layout = true}));
+    return make_stream(model.module, graph, std::move(one_run));
+  };
+  std::vector<OpId> not_finite;
+  const auto annotate_again = [&](const std::vector<OpId>& found) {
+    not_finite = found;
+    return annotate(graph, model.patterns, {.not_finite = not_finite});
+  };
+  DTR_ASSIGN(const CalibrationResult calibration,
+             calibrate_finite(model.module, graph, model.annotation, make_executor, samples,
+                              {.threads = settings.threads}, annotate_again));
+  if (Separations separations = find_separations(graph, model.annotation, calibration);
+      !separations.empty()) {
+    separations.not_finite = not_finite;
+    model.annotation = annotate(graph, model.patterns, separations);
+  }
+  return group_quantizations(model.module, graph, model.annotation, calibration);
+}
 
 }  // namespace
 
 Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                                 const CompileSettings& settings, const Samples* samples) {
-  Graph& graph = module.forward();
-  if (is_quantized(graph))
+  if (is_quantized(module.forward()))
     return fail(DiagnosticId::kQatQuantized, "the model has quantized values already",
                 "prepare the float model, before quantization", {.file = module.file});
   DTR_TRY(check_model(module, *settings.target));
@@ -593,33 +609,20 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                               source.name),
                   "export without torch.cond, while_loop, scan, map and torch.autocast",
                   {.file = module.file, .node = source.name});
-  DTR_ASSIGN(Editor editor, Editor::open(bytes, module.file));
-  DTR_TRY(run_pipeline(module, graph, training_pipeline(), settings.passes));
-  const RecipeSpec spec = recipe_of(settings);
-  DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(module, graph, spec, true));
-  const auto patterns = make_patterns(spec, exclusions);
-  Annotation annotation = annotate(graph, patterns);
+  const std::string file = module.file;
+  DTR_ASSIGN(Model model, annotate_model(std::move(module), bytes, settings));
+  DTR_ASSIGN(const std::vector<std::byte> spelled, spell_interiors(model, bytes));
+  if (!spelled.empty()) {
+    DTR_ASSIGN(Module written, pt2::parse_pt2(spelled, file));
+    DTR_ASSIGN(model, annotate_model(std::move(written), spelled, settings));
+  }
   std::optional<std::vector<Quantization>> ranges;
   if (samples != nullptr) {
-    const auto make_executor = [&] {
-      return make_onednn_executor(module, graph, {.observe_any_layout = true});
-    };
-    std::vector<OpId> not_finite;
-    const auto annotate_again = [&](const std::vector<OpId>& found) {
-      not_finite = found;
-      return annotate(graph, patterns, {.not_finite = not_finite});
-    };
-    DTR_ASSIGN(const CalibrationResult calibration,
-               calibrate_finite(module, graph, annotation, make_executor, *samples,
-                                {.threads = settings.threads}, annotate_again));
-    if (Separations separations = find_separations(graph, annotation, calibration);
-        !separations.empty()) {
-      separations.not_finite = not_finite;
-      annotation = annotate(graph, patterns, separations);
-    }
-    DTR_ASSIGN(ranges, group_quantizations(module, graph, annotation, calibration));
+    DTR_ASSIGN(ranges, find_ranges(model, settings, *samples));
   }
-  return Preparation(module, annotation, ranges ? &*ranges : nullptr, std::move(editor)).run();
+  return Preparation(model.module, model.annotation, ranges ? &*ranges : nullptr,
+                     std::move(model.editor))
+      .run();
 }
 
 Result<void> check_trainable(FileKind kind, const std::string& file) {

@@ -191,6 +191,10 @@ TEST(Qat, OperatorsWithoutTensorsOfTheirOwnAreInt8) { expect_as_pytorch("operato
 // a product and a sum.
 TEST(Qat, OperatorsBetweenViewsAreInt8) { expect_as_pytorch("one_dimension", 4); }
 
+// Gates and recurrences are one node each: their operators take its place. Each weight is quantized
+// once, whatever the number of steps: five linear layers, of two directions each of the LSTM.
+TEST(Qat, GatesAndRecurrencesAreInt8) { expect_as_pytorch("gates", 10); }
+
 // What is small keeps its codes as after calibration: it has a scale of its own for its other
 // reader, and the output joins in float.
 TEST(Qat, UnlikeRangesAreKeptApart) {

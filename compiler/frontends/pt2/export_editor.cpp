@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -32,12 +33,30 @@ Json meta_of(DType dtype, const Shape& shape) {
 
 Json tensor_argument(std::string_view name) { return {{"as_tensor", {{"name", name}}}}; }
 
+// JSON has no infinities: the file has them as texts.
+Json json_of(double number) {
+  if (std::isfinite(number)) return number;
+  return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+}
+
 Json json_of(const ExportEditor::Argument& argument) {
+  if (std::holds_alternative<std::monostate>(argument)) return {{"as_none", true}};
   if (const auto* name = std::get_if<ExportEditor::Name>(&argument))
     return tensor_argument(name->text);
+  if (const auto* names = std::get_if<std::vector<ExportEditor::Name>>(&argument)) {
+    Json list = Json::array();
+    for (const ExportEditor::Name& each : *names) list.push_back({{"name", each.text}});
+    return {{"as_tensors", std::move(list)}};
+  }
   if (const auto* whole = std::get_if<int64_t>(&argument)) return {{"as_int", *whole}};
-  if (const auto* real = std::get_if<double>(&argument)) return {{"as_float", *real}};
+  if (const auto* real = std::get_if<double>(&argument)) return {{"as_float", json_of(*real)}};
   if (const auto* truth = std::get_if<bool>(&argument)) return {{"as_bool", *truth}};
+  if (const auto* text = std::get_if<std::string>(&argument)) return {{"as_string", *text}};
+  if (const auto* reals = std::get_if<std::vector<double>>(&argument)) {
+    Json list = Json::array();
+    for (const double each : *reals) list.push_back(json_of(each));
+    return {{"as_floats", std::move(list)}};
+  }
   return {{"as_ints", std::get<std::vector<int64_t>>(argument)}};
 }
 
@@ -65,6 +84,8 @@ struct ExportEditor::State {
   std::unordered_map<std::string, std::vector<Json*>>
       uses;  // by name: where arguments and outputs of the file have it
   std::set<std::string, std::less<>> names;
+  std::set<size_t> removed;
+  size_t buffers = 0;
   std::map<std::string, Shape, std::less<>> shapes;  // of what was added
 
   Json& graph() { return model["graph_module"]["graph"]; }
@@ -151,7 +172,10 @@ std::string ExportEditor::add_buffer(std::string_view target, const Tensor& cont
   graph["tensor_values"][name] = meta_of(content.dtype(), content.shape());
   state_->shapes[name] = content.shape();
 
-  const std::string path = fmt::format("quantization_{}", state_->members.size());
+  std::string path;
+  do {  // a file that was edited before has such members
+    path = fmt::format("quantization_{}", state_->buffers++);
+  } while (state_->zip.find(state_->root + std::string(kWeightsFolder) + path) != nullptr);
   state_->weights["config"][std::string(target)] = {
       {"path_name", path},
       {"is_param", false},
@@ -182,6 +206,26 @@ std::string ExportEditor::add_node(size_t before, size_t like, std::string_view 
   state_->graph()["tensor_values"][result] = meta_of(dtype, shape);
   state_->shapes[result] = shape;
   return result;
+}
+
+void ExportEditor::remove_node(size_t node) {
+  state_->removed.insert(node);
+  for (Json& input : state_->node(node)["inputs"])
+    for_each_tensor(input["arg"],
+                    [&](Json& name) { std::erase(state_->uses[name.get<std::string>()], &name); });
+  for (const std::string& name : results(node)) state_->names.erase(name);
+}
+
+bool ExportEditor::has(std::string_view name) const { return state_->names.contains(name); }
+
+bool ExportEditor::is_read(std::string_view name) const {
+  const auto at = state_->uses.find(std::string(name));
+  return at != state_->uses.end() && !at->second.empty();
+}
+
+std::vector<std::string> ExportEditor::results(size_t node) const {
+  const auto& results = state_->archive.program().nodes[node].outputs;
+  return {results.begin(), results.end()};
 }
 
 std::string ExportEditor::result(size_t node) const {
@@ -265,7 +309,7 @@ Result<std::vector<std::byte>> ExportEditor::finish() {
   Json& old = state_->graph()["nodes"];
   for (size_t i = 0; i <= old.size(); ++i) {
     for (Json& node : state_->added[i]) nodes.push_back(std::move(node));
-    if (i < old.size()) nodes.push_back(std::move(old[i]));
+    if (i < old.size() && !state_->removed.contains(i)) nodes.push_back(std::move(old[i]));
   }
   old = std::move(nodes);
   state_->model["verifiers"] =

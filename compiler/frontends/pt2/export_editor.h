@@ -28,7 +28,8 @@ class ExportEditor {
   struct Name {
     std::string text;
   };
-  using Argument = std::variant<Name, int64_t, double, bool, std::vector<int64_t>>;
+  using Argument = std::variant<std::monostate, Name, std::vector<Name>, int64_t, double, bool,
+                                std::string, std::vector<int64_t>, std::vector<double>>;  // None, …
   using Arguments = std::vector<std::pair<std::string_view, Argument>>;
 
   // Adds a buffer `target` ("quantization.conv2d.scale") to the module and returns its name in the
@@ -40,6 +41,17 @@ class ExportEditor {
   std::string add_node(size_t before, size_t like, std::string_view target,
                        const Arguments& arguments, std::string_view name, DType dtype,
                        const Shape& shape);
+
+  // Removes a node of the file. Nodes that are added later can take the names of its results, whose
+  // readers stay.
+  void remove_node(size_t node);
+
+  // True if there is a tensor of that name.
+  bool has(std::string_view name) const;
+  // True if a node of the file or an output has this tensor.
+  bool is_read(std::string_view name) const;
+  // The results of a node of the file; without name where it is no tensor.
+  std::vector<std::string> results(size_t node) const;
 
   // The first result of a node of the file, and its argument of that name; empty if it is not a
   // tensor (`number`: not a number).

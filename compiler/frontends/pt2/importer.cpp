@@ -120,6 +120,19 @@ Importer::Scope Importer::scope_of(size_t subgraph) const {
 
 // Warns of an input that the model writes to: what the model returns is right, but programs leave
 // their inputs as they are.
+void Importer::keep_parameters() {
+  for (const InputSpec& spec : file_.inputs)
+    if (spec.kind == InputKind::kParameter) parameters_.insert(spec.name);
+}
+
+bool Importer::reads_parameter(OpId op) const {
+  const Graph& graph = rewriter_.graph();
+  return !parameters_.empty() && std::ranges::any_of(graph.op(op).operands, [&](ValueId operand) {
+    return operand.valid() &&
+           (graph.producer(operand).valid() || parameters_.contains(graph.value(operand).name));
+  });
+}
+
 void Importer::warn_of_written_input(std::string_view name) {
   module_.notes.push_back(
       {.id = DiagnosticId::kPt2MutatedState,

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,9 @@ class Importer {
   Importer(const Archive& archive, Module& module, size_t release_step = kReleaseStep);
   Importer(const Importer&) = delete;
   Importer& operator=(const Importer&) = delete;
+  // What is computed from parameters stays so, in place of becoming a constant: an export of these
+  // operators can then be trained.
+  void keep_parameters();
   // Errors: kPt2Invalid, kPt2UnsupportedOperator and other pt2 ids, each with the node and its
   // source line.
   Result<void> run();
@@ -111,6 +115,8 @@ class Importer {
   Result<ValueId> value_of(std::string_view name, const Place& place);
   Result<void> load_constant(std::string_view name, Binding& binding, const Place& place);
   bool is_leftover_counter(std::string_view name) const;
+  // The op reads a parameter that keep_parameters keeps, or what was computed from one.
+  bool reads_parameter(OpId op) const;
   Place place_of_node(size_t index) const;  // of the scope's graph
   Place place_of_source(size_t source) const;
   Scope scope_of(size_t subgraph) const;
@@ -129,7 +135,8 @@ class Importer {
   Scope* scope_ = &program_;
   size_t nodes_left_;  // bounds what loops repeat
   size_t release_step_;
-  size_t bytes_kept_ = 0;  // of the pool, by the last release
+  size_t bytes_kept_ = 0;                  // of the pool, by the last release
+  std::set<std::string_view> parameters_;  // that keep_parameters keeps
 };
 
 }  // namespace dtr::pt2

@@ -450,7 +450,8 @@ Result<void> NodeImport::narrow_constants(std::string_view op, Values& operands)
 ValueId NodeImport::folded(ValueId result) {
   const OpId op = graph().producer(result);
   if (!ops::reads_only_static(graph(), op) || graph().op(op).results.size() != 1 ||
-      type(result).quantized() || !ops::worth_storing(graph(), op, kMaxFoldedGrowthBytes))
+      type(result).quantized() || !ops::worth_storing(graph(), op, kMaxFoldedGrowthBytes) ||
+      importer_.reads_parameter(op))
     return result;
   const std::vector<Tensor> evaluated = ops::evaluate_on_constants(module_, graph(), op);
   const Type of = type(result);

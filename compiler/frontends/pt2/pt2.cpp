@@ -23,6 +23,16 @@ Result<void> bind_numbers(Archive& archive, const std::string& file, const Dimen
   return {};
 }
 
+Result<Module> import(const Archive& archive, bool trainable) {
+  Module module;
+  module.file = archive.file();
+  module.graphs.emplace_back();
+  Importer importer(archive, module);
+  if (trainable) importer.keep_parameters();
+  DTR_TRY(importer.run());
+  return module;
+}
+
 }  // namespace
 
 Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& file,
@@ -30,11 +40,13 @@ Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& fi
                          const DimensionSizes& sizes) {
   DTR_ASSIGN(Archive archive, Archive::open(bytes, file, limits, detached, &sizes));
   DTR_TRY(bind_numbers(archive, file, sizes));
-  Module module;
-  module.file = file;
-  module.graphs.emplace_back();
-  DTR_TRY(Importer(archive, module).run());
-  return module;
+  return import(archive, false);
+}
+
+Result<Module> parse_trainable_pt2(std::span<const std::byte> bytes, const std::string& file) {
+  DTR_ASSIGN(Archive archive, Archive::open(bytes, file));
+  DTR_TRY(bind_numbers(archive, file, {}));
+  return import(archive, true);
 }
 
 Result<Module> read_pt2(const std::string& path, const DimensionSizes& sizes) {

@@ -29,6 +29,10 @@ Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& fi
                          ZipLimits limits = {}, std::span<const DetachedBytes> detached = {},
                          const DimensionSizes& sizes = {});
 
+// The same, but what is computed from parameters stays operators, so that PyTorch can train an
+// export of what the graph has.
+Result<Module> parse_trainable_pt2(std::span<const std::byte> bytes, const std::string& file);
+
 // An operator of PyTorch that the reader knows, by name. In-place forms ("aten.relu_.default") are
 // read as the plain ones.
 struct ReadOperator {

@@ -1,6 +1,6 @@
 """Makes operators.pt2, attention, prelu, constants and divisions; one_dimension.pt2, layers and
 pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
-and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+gates.pt2, a GLU, recurrences and cells; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
@@ -77,6 +77,32 @@ class Unlike(nn.Module):
         return torch.cat([boxes, 0.01 * self.scores(small * 50)], 1)
 
 
+class Gates(nn.Module):
+    """Nodes that are many operators. The first state is a parameter, which training must reach."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Linear(5, 12)
+        self.gru = nn.GRU(6, 4, batch_first=True)
+        self.first = nn.Parameter(torch.randn(1, 1, 4))
+        self.lstm = nn.LSTM(4, 3, bidirectional=True)
+        self.cell = nn.RNNCell(6, 4)
+        self.classify = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y, last = self.gru(F.glu(self.wide(x), -1), self.first)
+        y, (hidden, _) = self.lstm(y.transpose(0, 1))
+        state = self.cell(y[-1], last[0])
+        return self.classify(state) + hidden[0]
+
+
+def check_gradients(model, sample):
+    """Every parameter learns, although nodes were written as other ones."""
+    model(sample).square().sum().backward()
+    lost = [name for name, each in model.named_parameters() if each.grad is None]
+    assert not lost, lost
+
+
 def make(name, deuteron, model, samples):
     export, arrays = HERE / f"{name}.pt2", HERE / f"{name}.npz"
     torch.export.save(torch.export.export(model.eval(), (samples[0],)), str(export))
@@ -90,6 +116,7 @@ def make(name, deuteron, model, samples):
         )
         model = torch.export.load(str(prepared)).module()
     model.quantization.observer_on.zero_()
+    check_gradients(model, samples[0])
     with torch.no_grad():
         outputs = torch.stack([model(sample) for sample in samples])
     np.savez_compressed(
@@ -100,7 +127,7 @@ def make(name, deuteron, model, samples):
 
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
-    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike"]
+    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike", "gates"]
     if "operators" in wanted:
         torch.manual_seed(0)
         samples = torch.randn(16, 1, 5, 6)
@@ -111,6 +138,9 @@ def main():
     if "unlike" in wanted:
         torch.manual_seed(2)
         make("unlike", deuteron, Unlike(), torch.randn(16, 1, 5, 4, 3))
+    if "gates" in wanted:
+        torch.manual_seed(3)
+        make("gates", deuteron, Gates(), torch.randn(16, 1, 3, 5))
 
 
 if __name__ == "__main__":
