@@ -93,9 +93,10 @@ std::set<uint32_t> nodes_with_interior(const Graph& graph, const Annotation& ann
   for (const OpId op : graph.ops())
     for (const uint32_t source : graph.op(op).origin.sources) ops_of[source].push_back(op);
   std::set<uint32_t> nodes;
-  for (const auto& [source, ops] : ops_of)
-    if (std::ranges::any_of(ops, [&](OpId op) { return is_interior(graph, annotation, ops, op); }))
-      nodes.insert(source);
+  for (const auto& each : ops_of)
+    if (std::ranges::any_of(
+            each.second, [&](OpId op) { return is_interior(graph, annotation, each.second, op); }))
+      nodes.insert(each.first);
   return nodes;
 }
 
@@ -554,17 +555,19 @@ Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
   return model;
 }
 
-// The file with those nodes written as their operators that have a quantized value inside; empty if
-// there are none that can be.
-Result<std::vector<std::byte>> spell_interiors(Model& model, std::span<const std::byte> bytes) {
+// The file with those nodes written as their operators that have a quantized value inside, and the
+// parameters of normalizations in the layers behind them; empty if there is nothing to write.
+Result<std::vector<std::byte>> spell_out(Model& model, std::span<const std::byte> bytes) {
+  std::vector<std::byte> nothing;
+  if (model.annotation.groups.empty()) return nothing;
   const std::set<uint32_t> wanted = nodes_with_interior(model.module.forward(), model.annotation);
-  if (wanted.empty()) return std::vector<std::byte>();
   // An operator may have no form whose weights are computed: then there is nothing to spell.
   const Result<Module> read = pt2::parse_trainable_pt2(bytes, model.module.file);
-  if (!read) return std::vector<std::byte>();
+  if (!read) return nothing;
   const std::set<uint32_t> nodes = spellable_nodes(*read, model.editor, wanted);
-  if (nodes.empty()) return std::vector<std::byte>();
   spell_nodes(*read, model.editor, nodes);
+  const size_t norms = spell_norms(*read, model.editor);
+  if (nodes.empty() && norms == 0) return nothing;
   return model.editor.finish();
 }
 
@@ -611,7 +614,7 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                   {.file = module.file, .node = source.name});
   const std::string file = module.file;
   DTR_ASSIGN(Model model, annotate_model(std::move(module), bytes, settings));
-  DTR_ASSIGN(const std::vector<std::byte> spelled, spell_interiors(model, bytes));
+  DTR_ASSIGN(const std::vector<std::byte> spelled, spell_out(model, bytes));
   if (!spelled.empty()) {
     DTR_ASSIGN(Module written, pt2::parse_pt2(spelled, file));
     DTR_ASSIGN(model, annotate_model(std::move(written), spelled, settings));

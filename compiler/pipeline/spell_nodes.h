@@ -1,5 +1,5 @@
-// Writes nodes of an export that are several operators, such as attention, gates and recurrences,
-// as these operators. The export then computes the same, and fake quantization fits between them.
+// Writes parts of an export as other operators that compute the same, so that fake quantization
+// fits between those that the target will quantize.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace dtr {
 
-// Of `wanted`, indices of module.sources, those that can be written so: PyTorch has each of their
+// Nodes that are several operators, such as attention, gates and recurrences, as these. Of
+// `wanted`, indices of module.sources, those that can be written so: PyTorch has each of their
 // operators, and every result that is read is that of one of them. `module` is as the importer
 // made it of the file that `editor` has open, before any pass.
 std::set<uint32_t> spellable_nodes(const Module& module, const pt2::ExportEditor& editor,
@@ -22,5 +23,11 @@ std::set<uint32_t> spellable_nodes(const Module& module, const pt2::ExportEditor
 // Writes these nodes so. Results keep their names. Constants that the file lacks, such as a causal
 // mask, become buffers `quantization.NODE.constant`.
 void spell_nodes(const Module& module, pt2::ExportEditor& editor, const std::set<uint32_t>& nodes);
+
+// Writes weight and bias of layer and RMS normalizations into the layers that read them, as
+// operators: linear(norm(x) · g + b) becomes linear(norm(x)) with the weight W · g and the bias
+// W b + c. The pass fold_norm_parameters computes them after training; so training sees the norm's
+// result as int8 will hold it, and still trains g and b. Returns the number of normalizations.
+size_t spell_norms(const Module& module, pt2::ExportEditor& editor);
 
 }  // namespace dtr

@@ -65,6 +65,11 @@ size_t channel_axis(const Graph& graph, const Op& layer, ValueId value);
 // and every output sums over all taps.
 bool takes_offsets(const Op& layer);
 
+// The layers that can take weight and bias of a layer or RMS normalization over one dimension: all
+// readers of its result, behind permutes and views that keep that dimension. `shifts`: the bias is
+// not 0. Empty if there is another reader, or weights that others read too (fold_norm_parameters).
+std::vector<OpId> layers_behind_norm(const Graph& graph, OpId norm, bool shifts);
+
 // Replace weights and bias, computed in double and rounded once; other users keep the old
 // constants. The channel counts must match.
 void apply_after(Module& module, Rewriter& rewriter, OpId layer,

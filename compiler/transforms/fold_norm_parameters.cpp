@@ -8,7 +8,47 @@
 #include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
 
-namespace dtr::passes {
+namespace dtr {
+namespace {
+
+// A layer or RMS normalization over one dimension.
+bool is_norm(const Op& op) {
+  return (op.def == &ops::kLayerNorm || op.def == &ops::kRmsNorm) &&
+         op.attributes.get<Ints>("normalized_shape").size() == 1 &&
+         op.attributes.find("activation") == nullptr;
+}
+
+// Adds the layers that read `value`, whose channels lie along `axis`; false if somebody else does.
+bool find_layers(const Graph& graph, ValueId value, size_t axis, bool shifts,
+                 std::vector<OpId>& layers) {
+  const Value& read = graph.value(value);
+  if (read.output_uses > 0 || read.uses.empty()) return false;
+  for (const Use& use : read.uses) {
+    const Op& op = graph.op(use.op);
+    if (const auto moved = axis_behind(graph, op, axis)) {
+      if (!find_layers(graph, op.results[0], *moved, shifts, layers)) return false;
+      continue;
+    }
+    if (!is_layer(op) || use.operand != 0 || channel_axis(graph, op, value) != axis ||
+        (shifts && !takes_offsets(op)) || !check_weights(graph, op) ||
+        graph.value(op.operands[1]).uses.size() > 1)  // a copy would take their bytes again
+      return false;
+    layers.push_back(use.op);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<OpId> layers_behind_norm(const Graph& graph, OpId norm, bool shifts) {
+  std::vector<OpId> layers;
+  if (!is_norm(graph.op(norm))) return layers;
+  const ValueId result = graph.op(norm).results[0];
+  if (!find_layers(graph, result, graph.type(result).rank() - 1, shifts, layers)) layers.clear();
+  return layers;
+}
+
+namespace passes {
 namespace {
 
 class FoldNormParameters : public EachOpPass<FoldNormParameters> {
@@ -17,10 +57,7 @@ class FoldNormParameters : public EachOpPass<FoldNormParameters> {
 
   Result<void> visit(OpId id) {
     const Op op = graph_.op(id);
-    if ((op.def != &ops::kLayerNorm && op.def != &ops::kRmsNorm) ||
-        op.attributes.get<Ints>("normalized_shape").size() != 1 ||
-        op.attributes.find("activation") != nullptr)
-      return {};
+    if (!is_norm(op)) return {};
     const auto channels = static_cast<size_t>(graph_.type(op.results[0]).shape.back());
     ChannelAffine affine{.scale = std::vector<double>(channels, 1),
                          .offset = std::vector<double>(channels, 0)};
@@ -32,9 +69,8 @@ class FoldNormParameters : public EachOpPass<FoldNormParameters> {
       any = true;
     }
     if (!any) return {};
-    std::vector<OpId> layers;
-    const size_t last = graph_.type(op.results[0]).rank() - 1;
-    if (!find_layers(op.results[0], last, affine.shifts(), layers)) return {};
+    const std::vector<OpId> layers = layers_behind_norm(graph_, id, affine.shifts());
+    if (layers.empty()) return {};
     for (const OpId layer : layers) apply_before(module_, rewriter_, layer, affine);
     DTR_TRY(replace_op(rewriter_, id,
                        {.def = op.def,
@@ -43,26 +79,6 @@ class FoldNormParameters : public EachOpPass<FoldNormParameters> {
                         .origin = op.origin}));
     ++changes_;
     return {};
-  }
-
- private:
-  // The layers that read `value`, whose channels lie along `axis`; false if somebody else does.
-  bool find_layers(ValueId value, size_t axis, bool shifts, std::vector<OpId>& layers) const {
-    const Value& read = graph_.value(value);
-    if (read.output_uses > 0 || read.uses.empty()) return false;
-    for (const Use& use : read.uses) {
-      const Op& op = graph_.op(use.op);
-      if (const auto moved = axis_behind(graph_, op, axis)) {
-        if (!find_layers(op.results[0], *moved, shifts, layers)) return false;
-        continue;
-      }
-      if (!is_layer(op) || use.operand != 0 || channel_axis(graph_, op, value) != axis ||
-          (shifts && !takes_offsets(op)) || !check_weights(graph_, op) ||
-          graph_.value(op.operands[1]).uses.size() > 1)  // a copy would take their bytes again
-        return false;
-      layers.push_back(use.op);
-    }
-    return true;
   }
 };
 
@@ -74,4 +90,5 @@ constinit const PassDef kFoldNormParameters{
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<FoldNormParameters>};
 
-}  // namespace dtr::passes
+}  // namespace passes
+}  // namespace dtr

@@ -195,6 +195,17 @@ TEST(Qat, OperatorsBetweenViewsAreInt8) { expect_as_pytorch("one_dimension", 4);
 // once, whatever the number of steps: five linear layers, of two directions each of the LSTM.
 TEST(Qat, GatesAndRecurrencesAreInt8) { expect_as_pytorch("gates", 10); }
 
+// Weight and bias of normalizations are in the layers behind them, as compile folds them: one large
+// weight takes no codes from the other channels.
+TEST(Qat, NormalizationsHaveNoWeights) {
+  expect_as_pytorch("norms", 4);
+  const auto prepared = prepare(trained("norms.pt2"), trained("norms.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  EXPECT_GE(decibels(model->module, "norms", "float_output"), 30);
+}
+
 // What is small keeps its codes as after calibration: it has a scale of its own for its other
 // reader, and the output joins in float.
 TEST(Qat, UnlikeRangesAreKeptApart) {

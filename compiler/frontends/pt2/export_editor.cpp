@@ -245,6 +245,22 @@ void ExportEditor::set_argument(size_t node, std::string_view argument, std::str
   state_->uses[std::string(name)].push_back(found);
 }
 
+void ExportEditor::set_bias(size_t node, std::string_view name) {
+  Json& inputs = state_->node(node)["inputs"];
+  const auto is = [](std::string_view wanted) {
+    return [wanted](const Json& input) { return input["name"] == wanted; };
+  };
+  auto bias = std::find_if(inputs.begin(), inputs.end(), is("bias"));
+  if (bias == inputs.end()) {  // its place is behind the weight
+    const auto weight = std::find_if(inputs.begin(), inputs.end(), is("weight"));
+    DTR_CHECK(weight != inputs.end());
+    bias = inputs.insert(weight + 1,
+                         Json::object({{"name", "bias"}, {"arg", nullptr}, {"kind", kPositional}}));
+  }
+  (*bias)["arg"] = tensor_argument(name);
+  state_->uses[std::string(name)].push_back(&(*bias)["arg"]["as_tensor"]["name"]);
+}
+
 std::optional<double> ExportEditor::number(size_t node, std::string_view argument) const {
   for (const Json& input : state_->node(node)["inputs"]) {
     if (input["name"] != argument) continue;

@@ -59,6 +59,8 @@ class ExportEditor {
   std::string argument(size_t node, std::string_view argument) const;
   std::optional<double> number(size_t node, std::string_view argument) const;
   void set_argument(size_t node, std::string_view argument, std::string_view name);
+  // The same for a bias, which may be None or absent.
+  void set_bias(size_t node, std::string_view name);
   void clear_argument(size_t node, std::string_view argument);  // to None
   // All tensor arguments of a node in order, also those in lists.
   std::vector<std::string> tensors(size_t node) const;

@@ -1,6 +1,6 @@
 """Makes operators.pt2, attention, prelu, constants and divisions; one_dimension.pt2, layers and
 pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
-gates.pt2, a GLU, recurrences and cells; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
@@ -96,6 +96,28 @@ class Gates(nn.Module):
         return self.classify(state) + hidden[0]
 
 
+class Norms(nn.Module):
+    """Normalizations with one channel far beyond the others, read by layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.LayerNorm(6), nn.RMSNorm(6), nn.LayerNorm(4)
+        self.up, self.gate = nn.Linear(6, 6), nn.Linear(6, 6, bias=False)
+        self.down, self.conv = nn.Linear(6, 4), nn.Conv2d(4, 3, 2, stride=2, bias=False)
+        for norm in (self.first, self.second, self.third):
+            nn.init.uniform_(norm.weight, 0.2, 1)
+            norm.weight.data[1] = 40
+        for norm in (self.first, self.third):
+            nn.init.uniform_(norm.bias, -1, 1)
+        for layer in (self.up, self.gate, self.down, self.conv):
+            layer.weight.data[:, 1] /= 40
+
+    def forward(self, x):
+        y = self.first(x)
+        y = self.down(self.second(self.up(y) * torch.sigmoid(self.gate(y))))
+        return self.conv(self.third(y).permute(0, 3, 1, 2))
+
+
 def check_gradients(model, sample):
     """Every parameter learns, although nodes were written as other ones."""
     model(sample).square().sum().backward()
@@ -127,7 +149,7 @@ def make(name, deuteron, model, samples):
 
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
-    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike", "gates"]
+    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike", "gates", "norms"]
     if "operators" in wanted:
         torch.manual_seed(0)
         samples = torch.randn(16, 1, 5, 6)
@@ -141,6 +163,9 @@ def main():
     if "gates" in wanted:
         torch.manual_seed(3)
         make("gates", deuteron, Gates(), torch.randn(16, 1, 3, 5))
+    if "norms" in wanted:
+        torch.manual_seed(4)
+        make("norms", deuteron, Norms(), torch.randn(16, 1, 4, 6, 6))
 
 
 if __name__ == "__main__":
