@@ -555,20 +555,28 @@ Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
   return model;
 }
 
-// The file with those nodes written as their operators that have a quantized value inside, and the
-// parameters of normalizations in the layers behind them; empty if there is nothing to write.
+// The file with other operators where training needs them (spell_nodes.h); empty if there are none.
+// Masks are searched in what nodes were written as, attention among them.
 Result<std::vector<std::byte>> spell_out(Model& model, std::span<const std::byte> bytes) {
-  std::vector<std::byte> nothing;
-  if (model.annotation.groups.empty()) return nothing;
+  const std::string& file = model.module.file;
+  std::vector<std::byte> written;
+  if (model.annotation.groups.empty()) return written;
   const std::set<uint32_t> wanted = nodes_with_interior(model.module.forward(), model.annotation);
   // An operator may have no form whose weights are computed: then there is nothing to spell.
-  const Result<Module> read = pt2::parse_trainable_pt2(bytes, model.module.file);
-  if (!read) return nothing;
+  Result<Module> read = pt2::parse_trainable_pt2(bytes, file);
+  if (!read) return written;
   const std::set<uint32_t> nodes = spellable_nodes(*read, model.editor, wanted);
   spell_nodes(*read, model.editor, nodes);
-  const size_t norms = spell_norms(*read, model.editor);
-  if (nodes.empty() && norms == 0) return nothing;
-  return model.editor.finish();
+  if (spell_norms(*read, model.editor) > 0 || !nodes.empty()) {
+    DTR_ASSIGN(written, model.editor.finish());
+  }
+  const std::span<const std::byte> now = written.empty() ? bytes : written;
+  read = pt2::parse_trainable_pt2(now, file);
+  if (!read) return written;
+  DTR_ASSIGN(Editor editor, Editor::open(now, file));
+  DTR_ASSIGN(const size_t masks, spell_masks(*read, editor));
+  if (masks == 0) return written;
+  return editor.finish();
 }
 
 // Calibrates, and annotates anew what the ranges separate, as `compile` does.

@@ -11,6 +11,8 @@
 #include "compiler/ops/ops.h"
 #include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
+#include "compiler/transforms/pass_manager.h"
+#include "compiler/transforms/pipelines.h"
 
 namespace dtr {
 namespace {
@@ -43,27 +45,31 @@ class Speller {
 
   bool is_spellable(uint32_t node) const {
     const auto found = ops_of_.find(node);
-    if (found == ops_of_.end() || found->second.size() < 2) return false;
-    const std::vector<OpId>& ops = found->second;
+    return found != ops_of_.end() && is_spellable(node, found->second);
+  }
+  bool is_spellable(uint32_t node, const std::vector<OpId>& ops) const {
+    if (ops.size() < 2) return false;
     if (!std::ranges::all_of(ops, [&](OpId op) { return is_spellable_op(op, node, ops); }))
       return false;
     return keeps_parameters(node, ops) &&
            std::ranges::all_of(editor_.results(node), [&](const std::string& name) {
-             return name.empty() || !editor_.is_read(name) || makes(ops, name);
+             return name.empty() || !editor_.is_read(name) || makes(node, ops, name);
            });
   }
 
-  void spell(uint32_t node, Editor& editor) {
-    const std::vector<std::string> results = editor.results(node), tensors = editor.tensors(node);
+  void spell(uint32_t node, Editor& editor) { spell(node, ops_of_.at(node), editor); }
+
+  // These ops in place of the node.
+  void spell(uint32_t node, const std::vector<OpId>& ops, Editor& editor) {
+    const std::vector<std::string> tensors = editor.tensors(node);
     editor.remove_node(node);
-    for (const OpId id : ops_of_.at(node)) {
+    for (const OpId id : ops) {
       const Op& op = graph_.op(id);
       const Value& result = graph_.value(op.results[0]);
-      const bool named = std::ranges::find(results, result.name) != results.end();
-      if (!named && result.unused()) continue;
-      const std::string name =
-          named ? result.name
-                : fmt::format("{}_{}", module_.sources[node].name, short_name(*op.def));
+      std::string name = file_name(node, id == ops.back(), id);
+      if (name.empty() && result.unused()) continue;
+      if (name.empty())
+        name = fmt::format("{}_{}", module_.sources[node].name, short_name(*op.def));
       Editor::Arguments arguments = arguments_of(op, node, tensors, editor);
       if (op.def == &ops::kSoftmax && op.operands.size() > 1)
         arguments[0].second = Name{excluded(op, node, tensors, editor)};
@@ -85,9 +91,24 @@ class Speller {
     return name.substr(0, name.find('.'));
   }
 
-  bool makes(const std::vector<OpId>& ops, const std::string& name) const {
+  // The name in the file of what an op of a node makes; empty: none. A constant of the graph may
+  // have taken the name of a single result, which is that of the last op.
+  std::string file_name(uint32_t node, bool is_last, OpId op) const {
+    const std::vector<std::string> results = editor_.results(node);
+    if (results.size() == 1) return is_last ? results[0] : std::string();
+    const std::string& name = graph_.value(graph_.op(op).results[0]).name;
+    return std::ranges::find(results, name) != results.end() ? name : std::string();
+  }
+  bool makes(uint32_t node, const std::vector<OpId>& ops, const std::string& name) const {
     return std::ranges::any_of(
-        ops, [&](OpId op) { return graph_.value(graph_.op(op).results[0]).name == name; });
+        ops, [&](OpId op) { return file_name(node, op == ops.back(), op) == name; });
+  }
+  // The name in the file of what a node of its own or an input is; empty: none.
+  std::string file_name(ValueId value) const {
+    const OpId producer = graph_.producer(value);
+    if (!producer.valid()) return graph_.value(value).name;
+    const std::vector<uint32_t>& sources = graph_.op(producer).origin.sources;
+    return sources.size() == 1 ? file_name(sources[0], true, producer) : std::string();
   }
 
   bool is_spellable_op(OpId id, uint32_t node, const std::vector<OpId>& ops) const {
@@ -108,7 +129,8 @@ class Speller {
       const Value& value = graph_.value(operand);
       const OpId producer = graph_.producer(operand);
       if (producer.valid() && std::ranges::find(ops, producer) != ops.end()) return true;
-      return editor_.has(value.name) && editor_.shape(value.name) == value.type.shape;
+      const std::string name = file_name(operand);
+      return editor_.has(name) && editor_.shape(name) == value.type.shape;
     });
   }
 
@@ -305,6 +327,39 @@ std::set<uint32_t> spellable_nodes(const Module& module, const Editor& editor,
 void spell_nodes(const Module& module, Editor& editor, const std::set<uint32_t>& nodes) {
   Speller speller(module, editor);
   for (const uint32_t node : nodes) speller.spell(node, editor);
+}
+
+Result<size_t> spell_masks(Module& module, Editor& editor) {
+  Graph& graph = module.forward();
+  std::map<OpId, std::vector<ValueId>> operands;  // of the softmaxes
+  std::map<OpId, uint32_t> nodes;
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    if (op.def != &ops::kSoftmax || op.origin.sources.size() != 1) continue;
+    operands[id] = op.operands;
+    nodes[id] = op.origin.sources[0];
+  }
+  if (nodes.empty()) return 0;
+  const size_t slots = graph.op_slots();
+  DTR_TRY(run_pipeline(module, graph, masks_pipeline()));
+  Speller speller(module, editor);
+  std::vector<OpId> added;  // since the last softmax, for the next
+  size_t count = 0;
+  for (const OpId id : graph.ops()) {
+    if (id.index >= slots) added.push_back(id);
+    const auto before = operands.find(id);
+    if (before == operands.end() || before->second == graph.op(id).operands) continue;
+    added.push_back(id);
+    const uint32_t node = nodes.at(id), last = graph.op(id).origin.sources.back();
+    if (speller.is_spellable(node, added)) {
+      speller.spell(node, added, editor);
+      // Where rows without a score are made zero behind the softmax, the mask does that.
+      if (last != node) editor.replace_uses(editor.result(last), editor.result(node));
+      ++count;
+    }
+    added.clear();
+  }
+  return count;
 }
 
 size_t spell_norms(const Module& module, Editor& editor) {

@@ -24,6 +24,11 @@ std::set<uint32_t> spellable_nodes(const Module& module, const pt2::ExportEditor
 // mask, become buffers `quantization.NODE.constant`.
 void spell_nodes(const Module& module, pt2::ExportEditor& editor, const std::set<uint32_t>& nodes);
 
+// Writes the masks that masks_pipeline finds directly in front of the softmaxes that they are for:
+// scores are then quantized without what excludes some of them. Changes `module`, which is as the
+// importer made it. Returns the number of softmaxes. Errors: those of the passes.
+Result<size_t> spell_masks(Module& module, pt2::ExportEditor& editor);
+
 // Writes weight and bias of layer and RMS normalizations into the layers that read them, as
 // operators: linear(norm(x) · g + b) becomes linear(norm(x)) with the weight W · g and the bias
 // W b + c. The pass fold_norm_parameters computes them after training; so training sees the norm's

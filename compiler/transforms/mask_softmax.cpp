@@ -492,6 +492,7 @@ constinit const PassDef kMaskSoftmax{
     .name = "mask_softmax",
     .summary = "mask the scores that a constant excludes from a softmax or an exponential",
     .exactness = Exactness::kFloatRounding,
+    .keeps_sources = true,  // of the masks that qat-prepare writes: fills directly before a softmax
     .run = run_pass<MaskSoftmax>};
 
 }  // namespace dtr::passes

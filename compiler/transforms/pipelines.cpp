@@ -38,6 +38,7 @@ constexpr const PassDef* kQuantizedPasses[] = {
     &passes::kRemoveDeadCode,             // First: passes below see live ops only.
     &passes::kFoldConstants,              // Weights that the graph quantizes become int8 constants.
     &passes::kMergeCommonSubexpressions,  // A value quantized twice would keep its op float.
+    &passes::kMaskSoftmax,                // Before folding: what masks scores is float.
     &passes::kFoldChannelAffine,          // Before folding: factors of channels are float.
     &passes::kConvolveBatchNorm,          // Before folding makes the convolution int8.
     &passes::kQuantizeBetween,            // Before folding, which needs both sides int8.
@@ -66,6 +67,11 @@ constexpr const PassDef* kStatePasses[] = {
 };
 // clang-format on
 
+constexpr const PassDef* kMaskPasses[] = {
+    &passes::kMaskSoftmax,  // As in the float pipeline.
+    &passes::kLiftMasks,
+};
+
 // Of the float pipeline what lets every value be found in the model's file.
 std::span<const PassDef* const> training_passes() {
   static const std::vector<const PassDef*> kept = [] {
@@ -79,12 +85,13 @@ std::span<const PassDef* const> training_passes() {
 }  // namespace
 
 std::span<const Pipeline> all_pipelines() {
-  static const std::array<Pipeline, 5> pipelines{{
+  static const std::array<Pipeline, 6> pipelines{{
       {"float", "before quantization and placement", kFloatPasses},
       {"quantized", "for models that come quantized", kQuantizedPasses},
       {"int8-io", "for programs that take and give int8", kInterfacePasses},
       {"states", "behind quantization, for models with states", kStatePasses},
       {"training", "to find what quantization-aware training quantizes", training_passes()},
+      {"masks", "to find the masks that qat-prepare writes in front of softmaxes", kMaskPasses},
   }};
   return pipelines;
 }
@@ -100,5 +107,6 @@ const Pipeline& quantized_pipeline() { return all_pipelines()[1]; }
 const Pipeline& int8_io_pipeline() { return all_pipelines()[2]; }
 const Pipeline& states_pipeline() { return all_pipelines()[3]; }
 const Pipeline& training_pipeline() { return all_pipelines()[4]; }
+const Pipeline& masks_pipeline() { return all_pipelines()[5]; }
 
 }  // namespace dtr

@@ -29,5 +29,7 @@ const Pipeline& states_pipeline();
 // For qat-prepare: passes that preserve the mapping from values to nodes of the exported model
 // (PassDef::keeps_sources).
 const Pipeline& training_pipeline();
+// For qat-prepare: the passes that bring masks to the softmaxes.
+const Pipeline& masks_pipeline();
 
 }  // namespace dtr

@@ -195,6 +195,9 @@ TEST(Qat, OperatorsBetweenViewsAreInt8) { expect_as_pytorch("one_dimension", 4);
 // once, whatever the number of steps: five linear layers, of two directions each of the LSTM.
 TEST(Qat, GatesAndRecurrencesAreInt8) { expect_as_pytorch("gates", 10); }
 
+// Masks stand directly before their softmaxes, which exclude scores without a range for the mask.
+TEST(Qat, MaskedAttentionIsInt8) { expect_as_pytorch("masks", 2); }
+
 // Weight and bias of normalizations are in the layers behind them, as compile folds them: one large
 // weight takes no codes from the other channels.
 TEST(Qat, NormalizationsHaveNoWeights) {

@@ -1,6 +1,7 @@
 """Makes operators.pt2, attention, prelu, constants and divisions; one_dimension.pt2, layers and
 pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
-gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers;
+masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
@@ -118,6 +119,24 @@ class Norms(nn.Module):
         return self.conv(self.third(y).permute(0, 3, 1, 2))
 
 
+class Masks(nn.Module):
+    """Two causal attentions, and masks of -inf and -1e9 by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.out = nn.Linear(6, 18), nn.Linear(6, 6)
+        self.register_buffer("far", torch.full((5, 5), float("-inf")).triu(2))
+        self.register_buffer("late", torch.ones(5, 5).triu(1).bool())
+
+    def forward(self, x):
+        q, k, v = [t.view(1, 5, 2, 3).transpose(1, 2) for t in self.query(x).chunk(3, -1)]
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(y, k, v, attn_mask=~self.late)
+        y = torch.softmax(y @ k.transpose(-1, -2) * 2 + self.far, -1) @ v
+        y = torch.softmax((y @ k.transpose(-1, -2)).masked_fill(self.late, -1e9), -1) @ v
+        return self.out(y.transpose(1, 2).reshape(1, 5, 6))
+
+
 def check_gradients(model, sample):
     """Every parameter learns, although nodes were written as other ones."""
     model(sample).square().sum().backward()
@@ -149,7 +168,7 @@ def make(name, deuteron, model, samples):
 
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
-    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike", "gates", "norms"]
+    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike", "gates", "norms", "masks"]
     if "operators" in wanted:
         torch.manual_seed(0)
         samples = torch.randn(16, 1, 5, 6)
@@ -166,6 +185,9 @@ def main():
     if "norms" in wanted:
         torch.manual_seed(4)
         make("norms", deuteron, Norms(), torch.randn(16, 1, 4, 6, 6))
+    if "masks" in wanted:
+        torch.manual_seed(5)
+        make("masks", deuteron, Masks(), torch.randn(16, 1, 5, 6))
 
 
 if __name__ == "__main__":
