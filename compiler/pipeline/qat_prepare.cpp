@@ -115,8 +115,14 @@ class Preparation {
       if (!graph_.op(op).origin.sources.empty())
         ops_of_[graph_.op(op).origin.sources.back()].push_back(op);
     if (ranges_ == nullptr) note_joins();
-    for (const ValueId input : graph_.inputs())
-      fake_quantize_value(input, 0, graph_.value(input).name);
+    for (const ValueId input : graph_.inputs()) {
+      const std::string& name = graph_.value(input).name;
+      if (editor_.has(name)) {
+        fake_quantize_value(input, 0, name);
+      } else {  // the file has a buffer for it, under another name
+        result_.notes.push_back(fmt::format("`{}`: a state stays float during training", name));
+      }
+    }
     for (const auto& [source, ops] : ops_of_) {
       for (const OpId op : ops)
         if (annotation_.ops[op.index]) prepare_operands(op);

@@ -222,6 +222,18 @@ TEST(Qat, UnlikeRangesAreKeptApart) {
   EXPECT_GE(decibels(model->module, "unlike", "float_output", kBoxes), 30);  // of the scores
 }
 
+// The file has another name for a state than the graph: PyTorch did not load what was prepared.
+TEST(Qat, StatesStayFloatAndAreTold) {
+  const Bytes bytes = test::read_bytes(test::source_path("test/data/states/cell.pt2"));
+  auto module = parse_pt2(bytes, "cell.pt2");
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_TRUE(std::ranges::any_of(prepared->notes, [](const std::string& note) {
+    return note.ends_with("a state stays float during training");
+  }));
+}
+
 TEST(Qat, JoinsWithoutRangesAreTold) {
   const Bytes bytes = test::read_bytes(trained("unlike.pt2"));
   auto module = parse_pt2(bytes, "unlike.pt2");

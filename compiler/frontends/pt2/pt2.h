@@ -30,7 +30,8 @@ Result<Module> parse_pt2(std::span<const std::byte> bytes, const std::string& fi
                          const DimensionSizes& sizes = {});
 
 // The same, but what is computed from parameters stays operators, so that PyTorch can train an
-// export of what the graph has.
+// export of what the graph has. Errors: as parse_pt2, also for operators that need a constant
+// there.
 Result<Module> parse_trainable_pt2(std::span<const std::byte> bytes, const std::string& file);
 
 // An operator of PyTorch that the reader knows, by name. In-place forms ("aten.relu_.default") are
