@@ -123,14 +123,14 @@ class Classes {
   }
 
  private:
-  using Accesses = simulator::Accesses;
+  using Accesses = npu::Accesses;
   template <class Command>
   Accesses accesses(const Command& command) {
-    return simulator::accesses(target_, command);
+    return npu::accesses(target_, command);
   }
   static uint64_t bytes(const Accesses& touched) {
     uint64_t sum = 0;
-    for (const simulator::Access& access : touched.all()) sum += access.bytes;
+    for (const npu::Access& access : touched.all()) sum += access.bytes;
     return sum;
   }
   template <class Command>
