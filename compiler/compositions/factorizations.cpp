@@ -43,7 +43,7 @@ Value sum_of_rows(GraphBuilder& builder, ValueId x) {
   return builder.emit("aten.sum.dim_IntList", {x},
                       {{"dim", Ints{row_dim(builder, x)}}, {"keepdim", true}});
 }
-Value number(GraphBuilder& builder, ValueId like, double value) {
+Value real_number(GraphBuilder& builder, ValueId like, double value) {
   return builder.constant(builder.type(like).dtype, {}, value, "number");
 }
 
@@ -68,7 +68,7 @@ Result<Pivoted> pivot(GraphBuilder& builder, ValueId x) {
   DTR_ASSIGN(const ValueId first, rows(builder, x, 0, 1));
   if (count == 1) {
     DTR_ASSIGN(const ValueId corner, columns(builder, first, 0, 1));
-    DTR_ASSIGN(const ValueId zero, number(builder, x, 0));
+    DTR_ASSIGN(const ValueId zero, real_number(builder, x, 0));
     DTR_ASSIGN(const ValueId none, binary(builder, kTimes, corner, zero));
     return Pivoted{first, {}, none};
   }
@@ -80,7 +80,7 @@ Result<Pivoted> pivot(GraphBuilder& builder, ValueId x) {
   std::iota(numbers.begin(), numbers.end(), 0);
   DTR_ASSIGN(const ValueId all, builder.constant(DType::kInt64, numbers, Shape{count, 1}));
   DTR_ASSIGN(const ValueId chosen, binary(builder, "aten.eq.Tensor", all, place));
-  DTR_ASSIGN(const ValueId zero, number(builder, x, 0));
+  DTR_ASSIGN(const ValueId zero, real_number(builder, x, 0));
   DTR_ASSIGN(ValueId picked, builder.emit(kWhere, {chosen, x, zero}));
   DTR_ASSIGN(picked, sum_of_rows(builder, picked));
   DTR_ASSIGN(ValueId others, builder.emit(kWhere, {chosen, first, x}));
@@ -235,14 +235,14 @@ Result<Elimination> eliminate(GraphBuilder& builder, ValueId matrices, ValueId r
   DTR_ASSIGN(result.pivots, builder.view(result.pivots, shape));
   // 1 − 2 · (moves mod 2), with the remainder from a floor.
   DTR_ASSIGN(moves, element(builder, moves));
-  DTR_ASSIGN(const ValueId half, number(builder, moves, 0.5));
+  DTR_ASSIGN(const ValueId half, real_number(builder, moves, 0.5));
   DTR_ASSIGN(ValueId pairs, binary(builder, kTimes, moves, half));
   DTR_ASSIGN(pairs, builder.emit("aten.floor", {pairs}));
-  DTR_ASSIGN(const ValueId two, number(builder, moves, 2));
+  DTR_ASSIGN(const ValueId two, real_number(builder, moves, 2));
   DTR_ASSIGN(pairs, binary(builder, kTimes, pairs, two));
   DTR_ASSIGN(ValueId odd, binary(builder, kMinus, moves, pairs));
   DTR_ASSIGN(odd, binary(builder, kTimes, odd, two));
-  DTR_ASSIGN(const ValueId unit, number(builder, moves, 1));
+  DTR_ASSIGN(const ValueId unit, real_number(builder, moves, 1));
   DTR_ASSIGN(result.sign, binary(builder, kMinus, unit, odd));
   if (!right.valid()) return result;
   Substitution solution(builder, true, false);
@@ -325,7 +325,7 @@ Result<Orthogonal> orthogonalize(GraphBuilder& builder, ValueId matrices, int64_
       DTR_ASSIGN(ValueId norm, sum_of_rows(builder, squares));
       DTR_ASSIGN(norm, builder.emit("aten.sqrt", {norm}));
       // The new corner has the other sign than the old one, so that nothing cancels.
-      DTR_ASSIGN(const ValueId zero, number(builder, norm, 0));
+      DTR_ASSIGN(const ValueId zero, real_number(builder, norm, 0));
       DTR_ASSIGN(const ValueId opposite, builder.emit("aten.neg", {norm}));
       DTR_ASSIGN(const ValueId negative, binary(builder, "aten.lt.Tensor", corner, zero));
       DTR_ASSIGN(const ValueId made, builder.emit(kWhere, {negative, norm, opposite}));
@@ -336,7 +336,7 @@ Result<Orthogonal> orthogonalize(GraphBuilder& builder, ValueId matrices, int64_
       // 2 / (vᵀ · v) = −1 / (made · first); a column of zeros stays.
       DTR_ASSIGN(ValueId divisor, binary(builder, kTimes, made, first));
       DTR_ASSIGN(const ValueId none, binary(builder, "aten.eq.Tensor", divisor, zero));
-      DTR_ASSIGN(const ValueId minus_one, number(builder, norm, -1));
+      DTR_ASSIGN(const ValueId minus_one, real_number(builder, norm, -1));
       DTR_ASSIGN(divisor, builder.emit(kWhere, {none, minus_one, divisor}));
       DTR_ASSIGN(reflection.factor, binary(builder, kBy, minus_one, divisor));
       DTR_ASSIGN(reflection.factor, builder.emit(kWhere, {none, zero, reflection.factor}));

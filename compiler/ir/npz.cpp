@@ -26,17 +26,20 @@ constexpr size_t kMaxRank = 32;  // NumPy's own limit
 struct Element {
   std::string_view descr;  // without the byte order
   DType dtype;
-  size_t size;  // in the file
+  size_t size;       // in the file
+  size_t parts = 1;  // numbers of one element: real and imaginary part
 };
-constexpr std::array<Element, 9> kElements{{{"b1", DType::kBool, 1},
-                                            {"u1", DType::kUint8, 1},
-                                            {"i1", DType::kInt8, 1},
-                                            {"i2", DType::kInt16, 2},
-                                            {"i4", DType::kInt32, 4},
-                                            {"i8", DType::kInt64, 8},
-                                            {"f4", DType::kFloat32, 4},
-                                            {"f8", DType::kFloat64, 8},
-                                            {"f2", DType::kFloat32, 2}}};
+constexpr std::array<Element, 11> kElements{{{"b1", DType::kBool, 1},
+                                             {"u1", DType::kUint8, 1},
+                                             {"i1", DType::kInt8, 1},
+                                             {"i2", DType::kInt16, 2},
+                                             {"i4", DType::kInt32, 4},
+                                             {"i8", DType::kInt64, 8},
+                                             {"f4", DType::kFloat32, 4},
+                                             {"f8", DType::kFloat64, 8},
+                                             {"f2", DType::kFloat32, 2},
+                                             {"c8", DType::kFloat32, 8, 2},
+                                             {"c16", DType::kFloat64, 16, 2}}};
 
 struct Header {
   std::string descr;
@@ -202,7 +205,7 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
                 "convert the array first, for example with array.astype('<f4')", place);
   };
   const std::string_view descr = header->descr;
-  if (descr.size() != 3) return unsupported("are not supported");
+  if (descr.size() < 3) return unsupported("are not supported");
   if (descr[0] == '>') return unsupported("are big-endian");
   const Element* element = nullptr;
   for (const Element& candidate : kElements)
@@ -217,8 +220,10 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place) {
     return invalid(place, fmt::format("shape {} does not match {} bytes of '{}'",
                                       to_string(header->shape), data.size(), descr));
 
-  Tensor tensor(element->dtype, header->shape);
-  const bool half = element->size != byte_size(element->dtype);
+  Shape shape = header->shape;
+  if (element->parts > 1) shape.push_back(static_cast<int64_t>(element->parts));
+  Tensor tensor(element->dtype, shape);
+  const bool half = element->size != byte_size(element->dtype) * element->parts;
   if (!half && !header->fortran_order) {
     if (!data.empty()) std::memcpy(tensor.view().data, data.data(), data.size());
   } else if (half) {

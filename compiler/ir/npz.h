@@ -45,7 +45,8 @@ Result<std::vector<NamedTensor>> read_tensors(const std::string& path,
 Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes,
                                            const std::string& file, ZipLimits limits = {},
                                            const WantedArrays& wanted = {});
-// Errors: kNpyInvalid, kNpyUnsupported.
+// Complex numbers are two real ones in a last dimension, float16 is float32. Errors: kNpyInvalid,
+// kNpyUnsupported.
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, const Place& place);
 
 // Write a file atomically. Error: kFileNotWritable.

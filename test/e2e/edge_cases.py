@@ -26,7 +26,6 @@ TARGETS = ["imxrt700", "imxrt700cm", "cortex-m33", "cortex-m55", "executorch"]
 EVERYWHERE = {"dequantized_input", "pad_lowest", "pad_minus_infinity", "threshold_infinite"}
 # Name: id and reason.
 REFUSED = {
-    "complex64": ("pt2-unsupported-dtype", "the input has dtype complex64"),
     "var_of_one": (
         "pt2-unsupported-argument",
         "aten.var.dim: the variance of 1 elements with a correction of 1",
@@ -112,11 +111,13 @@ def arrays(path):
             length = struct.unpack("<H", data[8:10])[0]
             head = ast.literal_eval(data[10 : 10 + length].decode())
             body = data[10 + length :]
-            kind = FORMATS.get(head["descr"])
+            is_complex = head["descr"] == "<c8"  # two floats an element, as programs have them
+            shape = (*head["shape"], 2) if is_complex else head["shape"]
+            kind = "f" if is_complex else FORMATS.get(head["descr"])
             if kind is not None:
                 result[member.removesuffix(".npy")] = (
-                    head["shape"],
-                    struct.unpack(f"<{math.prod(head['shape'])}{kind}", body),
+                    shape,
+                    struct.unpack(f"<{math.prod(shape)}{kind}", body),
                 )
     return result
 

@@ -93,6 +93,30 @@ TEST(Npy, TurnsFortranOrder) {
   for (uint8_t i = 0; i < 6; ++i) EXPECT_EQ(tensor->values<uint8_t>()[i], i);
 }
 
+// Two numbers an element, in a last dimension: logical 2×2 array of (0, -1), (2, -3), ….
+TEST(Npy, ReadsComplexNumbersAsPairs) {
+  const std::vector<float> rows{0, -1, 2, -3, 4, -5, 6, -7}, columns{0, -1, 4, -5, 2, -3, 6, -7};
+  const auto text = [](const std::vector<float>& values) {
+    return std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size());
+  };
+  for (const auto& [order, data] : {std::pair{"False", text(rows)}, {"True", text(columns)}}) {
+    const auto tensor = parse_npy(
+        npy(fmt::format("{{'descr': '<c8', 'fortran_order': {}, 'shape': (2, 2), }}", order), data),
+        {});
+    ASSERT_TRUE(tensor.has_value()) << test::error_text(tensor);
+    EXPECT_EQ(tensor->dtype(), DType::kFloat32);
+    EXPECT_EQ(tensor->shape(), (Shape{2, 2, 2}));
+    EXPECT_TRUE(std::ranges::equal(tensor->values<float>(), rows)) << order;
+  }
+  const double pair[] = {0.5, -0.25};
+  const auto wide = parse_npy(npy("{'descr': '<c16', 'fortran_order': False, 'shape': (), }",
+                                  std::string(reinterpret_cast<const char*>(pair), sizeof pair)),
+                              {});
+  ASSERT_TRUE(wide.has_value()) << test::error_text(wide);
+  EXPECT_EQ(wide->dtype(), DType::kFloat64);
+  EXPECT_TRUE(std::ranges::equal(wide->values<double>(), pair));
+}
+
 TEST(Npy, ReadsScalarsAndEmptyArrays) {
   const auto scalar =
       parse_npy(npy("{'descr': '|i1', 'fortran_order': False, 'shape': ()}", "\x07"), {});
