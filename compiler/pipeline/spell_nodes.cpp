@@ -161,6 +161,14 @@ class Speller {
         !graph_.is_constant(value) || (std::ranges::find(tensors, v.name) != tensors.end() &&
                                        editor.shape(v.name) == v.type.shape);
     if (in_file) return v.name;
+    // Not a buffer, whose shape would tie what was trained in batches to their size: the first
+    // state of a recurrence is zeros for each sample.
+    if (const auto uniform =
+            v.type.dtype == DType::kFloat32 ? uniform_value(module_, graph_, value) : std::nullopt)
+      return names_[value] = editor.add_node(node, node, "aten.full.default",
+                                             {{"size", v.type.shape}, {"fill_value", *uniform}},
+                                             module_.sources[node].name + "_constant", v.type.dtype,
+                                             v.type.shape);
     return names_[value] = editor.add_buffer(
                fmt::format("quantization.{}.constant{}", module_.sources[node].name, constants_++),
                Tensor::copy_of(v.type.dtype, v.type.shape, module_.constants.bytes(v.constant)));

@@ -21,7 +21,7 @@ std::set<uint32_t> spellable_nodes(const Module& module, const pt2::ExportEditor
                                    const std::set<uint32_t>& wanted);
 
 // Writes these nodes so. Results keep their names. Constants that the file lacks, such as a causal
-// mask, become buffers `quantization.NODE.constant`.
+// mask, become buffers `quantization.NODE.constant`; those of one number become operators.
 void spell_nodes(const Module& module, pt2::ExportEditor& editor, const std::set<uint32_t>& nodes);
 
 // Writes the masks that masks_pipeline finds directly in front of the softmaxes that they are for:

@@ -195,6 +195,16 @@ TEST(Qat, OperatorsBetweenViewsAreInt8) { expect_as_pytorch("one_dimension", 4);
 // once, whatever the number of steps: five linear layers, of two directions each of the LSTM.
 TEST(Qat, GatesAndRecurrencesAreInt8) { expect_as_pytorch("gates", 10); }
 
+// A buffer of zeros for each sample could not be read by an export for another number of samples.
+TEST(Qat, FirstStatesAreNoBuffers) {
+  const auto prepared = prepare(trained("gates.pt2"), trained("gates.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  const std::string text(reinterpret_cast<const char*>(prepared->archive.data()),
+                         prepared->archive.size());
+  EXPECT_NE(text.find("aten.full.default"), std::string::npos);
+  EXPECT_EQ(text.find(".constant0"), std::string::npos);
+}
+
 // Masks stand directly before their softmaxes, which exclude scores without a range for the mask.
 TEST(Qat, MaskedAttentionIsInt8) { expect_as_pytorch("masks", 2); }
 
