@@ -92,7 +92,7 @@ def page(results):
                     " (weights per channel), run by PyTorch. *AI Edge*: AI Edge Quantizer's static"
                     " int8\n  over LiteRT Torch's conversion, run by LiteRT. AIMET was not measured."
                     " An operator that a quantizer does\n  not know stays float, as lstm's recurrence in"
-                    " PT2E and QAT.\n* *default*, *auto*: `compile` and `compile"
+                    " PT2E.\n* *default*, *auto*: `compile` and `compile"
                     " --accuracy auto`, without labels, run by the simulator; cycles are those of an"
                     " inference.\n* *QAT*: `qat-prepare`, six epochs over 444 images (or drawn"
                     " samples) towards the float model's outputs, `compile`. The trained exports are"
