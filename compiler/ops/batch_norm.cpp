@@ -40,13 +40,14 @@ void evaluate(const OpView& view, std::span<const TensorView> operands,
   const auto channels = static_cast<size_t>(shape[1]);
   const auto elements = static_cast<size_t>(operands[0].elements());
   if (elements == 0) return;
+  size_t plane = 1;
+  for (size_t i = 2; i < shape.size(); ++i) plane *= static_cast<size_t>(shape[i]);
   const T eps = static_cast<T>(view.attribute<double>("eps"));
   std::vector<T> scale(channels), offset(channels);
   for (size_t c = 0; c < channels; ++c) {
     scale[c] = parameter(1, c, T{1}) / std::sqrt(parameter(4, c, T{}) + eps);
     offset[c] = parameter(2, c, T{0}) - parameter(3, c, T{}) * scale[c];
   }
-  const size_t plane = elements / (static_cast<size_t>(shape[0]) * channels);
   for (size_t at = 0; at < elements; at += plane * channels) {
     if (plane == 1) {
       for (size_t c = 0; c < channels; ++c) y[at + c] = x[at + c] * scale[c] + offset[c];
