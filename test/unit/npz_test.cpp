@@ -155,7 +155,7 @@ TEST(Npy, RefusesBadArrays) {
        "npy-invalid"},
       {npy("{'descr': '|b1', 'fortran_order': False, 'shape': (1,)}", "\x02"), "npy-invalid"},
       {npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", one), "npy-unsupported"},
-      {npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", one + one),
+      {npy("{'descr': '<c32', 'fortran_order': False, 'shape': (1,)}", one + one),
        "npy-unsupported"},
       {npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", one + one), "npy-unsupported"},
       {npy("{'descr': '<U3', 'fortran_order': False, 'shape': (1,)}", one + one + one),
