@@ -173,7 +173,7 @@ def models(deuteron, work, good):
     edit("newer schema", {"pt2-version"}, lambda m: m["schema_version"].update(major=99))
     edit(
         "complex input",
-        {"pt2-unsupported-dtype"},
+        {"pt2-type-mismatch"},
         lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(dtype=10),
     )
     with zipfile.ZipFile(MODEL / "float.pt2") as old, zipfile.ZipFile(
@@ -259,8 +259,8 @@ def calibration(deuteron, work):
         npz(work / "g.npz", input=packed((1 << 40, 1 << 20, 8, 8), [0.5])),
     )
     compile_with(
-        "complex",
-        {"npy-unsupported"},
+        "complex",  # pairs of a last dimension
+        {"data-shape"},
         npz(work / "h.npz", input=packed((1, 1, 16, 16), [0.5] * 512, "<c8")),
     )
     (work / "text.npz").write_text("not an archive")
