@@ -58,7 +58,8 @@ Sum sum_in_eight_lanes(const T* x, const T* w, int64_t depth) {
 
 TEST_F(MatmulKernels, MultiplyRowsSumsInEightLanes) {
   const auto test = [&]<class T, class Sum>(T, Sum) {
-    for (const auto& [rows, outputs, depth] : kSizes) {
+    for (const Size& size : kSizes) {
+      const int64_t rows = size.rows, outputs = size.columns, depth = size.depth;
       const auto x = values<T>(rows * depth), w = values<T>(outputs * depth);
       std::vector<Sum> expected;
       for (int64_t r = 0; r < rows; ++r)
@@ -79,7 +80,8 @@ TEST_F(MatmulKernels, MultiplyRowsSumsInEightLanes) {
 
 TEST_F(MatmulKernels, MultiplyAddSumsByRisingDepth) {
   const auto test = [&]<class T, class Sum>(T, Sum) {
-    for (const auto& [rows, columns, depth] : kSizes) {
+    for (const Size& size : kSizes) {
+      const int64_t rows = size.rows, columns = size.columns, depth = size.depth;
       const int64_t stride_b = columns + 3, stride_y = columns + 2;
       const auto a = values<T>(rows * depth), b = values<T>(depth * stride_b);
       std::vector<Sum> start(static_cast<size_t>(rows * stride_y));
