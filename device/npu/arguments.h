@@ -33,6 +33,9 @@ struct Repeat {
   uint64_t count = 1, stride = 0;
 };
 
+// Bytes that count as one cycle of a payload's work (kMaxPayloadCycles).
+inline constexpr uint64_t kWorkBytes = 8;
+
 // Memory that a command touches. `in_place`: the input may be the same memory as the output.
 struct Access {
   Address address{};

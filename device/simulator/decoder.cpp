@@ -89,7 +89,6 @@ class Checker {
     return Status::kOk;
   }
 
-  static constexpr uint64_t kWorkBytes = 8;  // a cycle's
   const Target& target_;
   Payload& payload_;
   uint64_t work_ = 0;

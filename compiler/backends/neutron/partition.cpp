@@ -141,17 +141,17 @@ uint64_t NeutronPartition::bytes_at(const Call& call, npu::Address address) cons
 }
 
 Result<void> NeutronPartition::check_work(const Module& module) const {
-  constexpr uint64_t kBytesACycle = 8;
   uint64_t work = 0;
   for (const std::vector<OperandUse>* operands : {&inputs, &outputs})
-    for (const OperandUse& operand : *operands) work += operand.bytes / kBytesACycle;
+    for (const OperandUse& operand : *operands) work += operand.bytes / npu::kWorkBytes;
   for (const Call& call : calls_) {
     const uint64_t before = work;
     work += cycles(machine_.target, call.kernel).total +
-            2 * call.constants.size() / kBytesACycle;  // read and written by their copy
+            2 * call.constants.size() / npu::kWorkBytes;  // read and written by their copy
     const npu::Accesses touched = std::visit(
         [&](const auto& command) { return accesses(machine_.target, command); }, call.kernel);
-    for (const npu::Access& access : touched.all()) work += access.distinct_bytes() / kBytesACycle;
+    for (const npu::Access& access : touched.all())
+      work += access.distinct_bytes() / npu::kWorkBytes;
     if (work <= npu::kMaxPayloadCycles) continue;
     Place place = place_of(module, call.origin);
     if (place.node.empty())
