@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "compiler/executors/onednn_executor.h"
-#include "compiler/executors/stream.h"
 #include "compiler/frontends/pt2/export_editor.h"
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/ops/ops.h"
@@ -589,10 +588,8 @@ Result<std::vector<std::byte>> spell_out(Model& model, std::span<const std::byte
 Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSettings& settings,
                                               const Samples& samples) {
   const Graph& graph = model.module.forward();
-  const auto make_executor = [&]() -> Result<std::unique_ptr<Executor>> {
-    DTR_ASSIGN(std::unique_ptr<Executor> one_run,
-               make_onednn_executor(model.module, graph, {.observe_any_layout = true}));
-    return make_stream(model.module, graph, std::move(one_run));
+  const auto make_executor = [&] {
+    return make_model_executor(model.module, graph, {.observe_any_layout = true});
   };
   std::vector<OpId> not_finite;
   const auto annotate_again = [&](const std::vector<OpId>& found) {
