@@ -200,15 +200,18 @@ Result<Values> permute(NodeImport& node) {
   DTR_ASSIGN(Ints order, node.ints("dims"));
   return permuted(node, std::move(order));
 }
+Result<Values> exchanged(NodeImport& node, size_t rank, size_t a, size_t b) {
+  Ints order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[a], order[b]);
+  return permuted(node, std::move(order));
+}
 Result<Values> transpose(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const size_t rank = node.type(x).rank() - 1;
   DTR_ASSIGN(const int64_t a, node.dim("dim0", rank));
   DTR_ASSIGN(const int64_t b, node.dim("dim1", rank));
-  Ints order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
-  return permuted(node, std::move(order));
+  return exchanged(node, rank, static_cast<size_t>(a), static_cast<size_t>(b));
 }
 
 // Of each matrix, conjugated.
@@ -216,10 +219,7 @@ Result<Values> adjoint(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   const size_t rank = node.type(x).rank() - 1;
   if (rank < 2) return conjugate(node);
-  Ints order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[rank - 2], order[rank - 1]);
-  DTR_ASSIGN(const Values turned, permuted(node, std::move(order)));
+  DTR_ASSIGN(const Values turned, exchanged(node, rank, rank - 2, rank - 1));
   return one(conjugated(node, turned[0]));
 }
 
