@@ -277,6 +277,8 @@ std::vector<float> run_once(const Module& module, const std::vector<float>& x) {
 }
 
 const OpAnnotation kUnary{{QuantSpec::affine()}, {QuantSpec::affine()}};
+const OpAnnotation kLayer{{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
+                          {QuantSpec::affine()}};
 
 TEST(Convert, KeepsOpsWithoutPatternInFloat) {
   Module module = parse(R"(sources {
@@ -526,12 +528,7 @@ graph @forward(%x: f32[1,2]) {
 }
 )");
   ConversionReport report;
-  converted_ops(module,
-                {{"aten.linear",
-                  {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
-                   {QuantSpec::affine()}}},
-                 {"aten.relu", kUnary}},
-                &report);
+  converted_ops(module, {{"aten.linear", kLayer}, {"aten.relu", kUnary}}, &report);
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(to_text(report.notes[0]),
             "warning[calibration-empty]: test.ir: `relu`: `y` is zero in every calibration "
@@ -554,12 +551,7 @@ TEST(Convert, NamesThreeOfManyEmptyValues) {
 }
 )");
   ConversionReport report;
-  converted_ops(module,
-                {{"aten.linear",
-                  {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
-                   {QuantSpec::affine()}}},
-                 {"aten.relu", kUnary}},
-                &report);
+  converted_ops(module, {{"aten.linear", kLayer}, {"aten.relu", kUnary}}, &report);
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(
       report.notes[0].reason,
@@ -649,11 +641,7 @@ graph @forward(%x: f32[1,4096]) {
 }
 )");
   ConversionReport report;
-  converted_ops(module,
-                {{"aten.linear",
-                  {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
-                   {QuantSpec::affine()}}}},
-                &report);
+  converted_ops(module, {{"aten.linear", kLayer}}, &report);
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0].id, DiagnosticId::kQuantizationBiasWidened);
   EXPECT_EQ(report.notes[0].reason.substr(0, 29), "the bias of 1 of 2 channels i");
@@ -676,11 +664,7 @@ TEST(Convert, WidensWeightsThatNoResultShowsWithoutANote) {
 }
 )");
   ConversionReport report;
-  converted_ops(module,
-                {{"aten.linear",
-                  {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
-                   {QuantSpec::affine()}}}},
-                &report);
+  converted_ops(module, {{"aten.linear", kLayer}}, &report);
   EXPECT_TRUE(report.notes.empty());
   const std::vector<float> y = run_once(module, {-0.75F, 1.5F});
   EXPECT_NEAR(y.at(0), 0.3F, 0.6F / 255);
@@ -700,11 +684,7 @@ TEST(Convert, TinyWeightsHaveAllCodes) {
 )",
                                       size, -size / 2, 0.25 * size, 0.75 * size, size / 8, -size));
     ConversionReport report;
-    converted_ops(module,
-                  {{"aten.linear",
-                    {{QuantSpec::affine(), QuantSpec::channelwise(0), QuantSpec::bias()},
-                     {QuantSpec::affine()}}}},
-                  &report);
+    converted_ops(module, {{"aten.linear", kLayer}}, &report);
     EXPECT_TRUE(report.notes.empty());
     const Graph& graph = module.forward();
     const Op& linear = graph.op(graph.op(graph.first_op()).next);
