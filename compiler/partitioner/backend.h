@@ -222,6 +222,9 @@ class DelegateBackend : public Backend {
   virtual uint64_t dispatch_cycles() const = 0;
   // How many inputs and outputs one call may have together, constants not counted.
   virtual size_t max_operands() const { return SIZE_MAX; }
+  // How many cycles one call may take together, as `cost` estimates them, and a cycle for every
+  // eight bytes that its ops read and write.
+  virtual uint64_t max_work() const { return UINT64_MAX; }
   // False: calls are those that NXP's converter lists, for comparison (docs/npu.md 7).
   virtual bool has_own_schedule() const { return true; }
   // True if inputs and outputs of partitions are to be marked contiguous where their bytes are the

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t kBytesPerCycle = 8;
 
+uint64_t cycles_of(uint64_t bytes) { return (bytes + kBytesPerCycle - 1) / kBytesPerCycle; }
+
 // Which ops may share a partition, and the levels that an op may take.
 class Levels {
  public:
@@ -223,21 +225,40 @@ class Borders {
   size_t outputs_ = 0;
 };
 
-// Cuts the ops of a partition, in program order, where a call would have more operands than its
-// delegate takes. Each piece is as long as possible and comes after the pieces that it reads from.
+// Cycles of the op and of the bytes that it reads and writes.
+uint64_t work_of(const Graph& graph, OpId op, const DelegateBackend& delegate) {
+  uint64_t bytes = 0;
+  for (const std::vector<ValueId>* values : {&graph.op(op).operands, &graph.op(op).results})
+    for (const ValueId value : *values)
+      if (value.valid()) bytes += static_cast<uint64_t>(graph.type(value).bytes());
+  return delegate.cost(graph, op) + cycles_of(bytes);
+}
+
+// Cuts the ops of a partition, in program order, where a call would have more operands or more work
+// than its delegate takes. Each piece is as long as possible and comes after the pieces that it
+// reads from.
 std::vector<std::vector<OpId>> split(const Graph& graph, const std::vector<OpId>& ops,
-                                     size_t most) {
+                                     const DelegateBackend& delegate) {
+  const size_t most = delegate.max_operands();
+  const uint64_t most_work = delegate.max_work();
   Borders whole(graph);
-  for (const OpId op : ops) whole.add(op);
-  if (whole.count() <= most) return {ops};
+  uint64_t whole_work = 0;
+  for (const OpId op : ops) {
+    whole.add(op);
+    whole_work += work_of(graph, op, delegate);
+  }
+  if (whole.count() <= most && whole_work <= most_work) return {ops};
   std::vector<uint32_t> position(graph.op_slots(), 0);
   for (uint32_t i = 0; i < ops.size(); ++i) position[ops[i].index] = i;
   const std::vector<OpId> order = depth_first(graph, ops);
   std::vector<std::vector<OpId>> pieces;
   for (auto first = order.begin(); first != order.end();) {
     Borders piece(graph);
+    uint64_t work = 0;
     auto end = first + 1;  // a backend refuses ops that have too many operands by themselves
     for (auto at = first; at != order.end() && piece.inputs() <= most;) {
+      work += work_of(graph, *at, delegate);
+      if (work > most_work) break;
       piece.add(*at++);
       if (piece.count() <= most) end = at;
     }
@@ -264,8 +285,7 @@ std::vector<Partition> partitions_at(const Graph& graph, const Placement& placem
         partitions.push_back(make_partition(graph, placement.backend[op.index], {op}));
     } else {
       const auto backend = static_cast<uint8_t>(key.second);
-      for (std::vector<OpId>& piece :
-           split(graph, ops, recipe[backend]->as_delegate()->max_operands()))
+      for (std::vector<OpId>& piece : split(graph, ops, *recipe[backend]->as_delegate()))
         partitions.push_back(make_partition(graph, backend, std::move(piece)));
     }
   }
@@ -317,7 +337,7 @@ uint64_t dispatch_cost(const Graph& graph, const std::vector<Partition>& partiti
     uint64_t bytes = 0;
     for (const std::vector<ValueId>* values : {&partition.inputs, &partition.outputs})
       for (const ValueId value : *values) bytes += static_cast<uint64_t>(graph.type(value).bytes());
-    cycles += delegate->dispatch_cycles() + (bytes + kBytesPerCycle - 1) / kBytesPerCycle;
+    cycles += delegate->dispatch_cycles() + cycles_of(bytes);
   }
   return cycles;
 }

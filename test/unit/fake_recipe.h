@@ -38,9 +38,11 @@ class FakeDelegate final : public DelegateBackend {
     DTR_CHECK(false);
   }
   size_t max_operands() const override { return most_operands; }
+  uint64_t max_work() const override { return most_work; }
 
   mutable size_t questions = 0;
   size_t most_operands = SIZE_MAX;
+  uint64_t most_work = UINT64_MAX;
 
  private:
   std::set<std::string_view> takes_;

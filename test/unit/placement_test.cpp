@@ -369,6 +369,25 @@ TEST(Partition, CallsHaveNoMoreOperandsThanTheDelegateTakes) {
   EXPECT_EQ(cut_at(module, 64).size(), 2U);
 }
 
+// Each relu costs a cycle, and five for 20 bytes that it reads and 20 that it writes.
+TEST(Partition, CallsHaveNoMoreWorkThanTheDelegateTakes) {
+  Module module;
+  module.graphs.emplace_back();
+  Rewriter rewriter(module.forward());
+  ValueId value = rewriter.add_input({.shape = {1, 5}}, "x");
+  for (int i = 0; i < 10; ++i) value = *rewriter.append({.def = &ops::kRelu, .operands = {value}});
+  rewriter.set_outputs({value});
+  const Recipe recipe = recipe_with({"aten.relu"});
+  const Placement placement = placed(module, recipe);
+  for (const auto& [most, partitions] :
+       {std::pair{60, 1}, {59, 2}, {30, 2}, {29, 3}, {12, 5}, {11, 10}, {6, 10}, {1, 10}}) {
+    dynamic_cast<FakeDelegate&>(*recipe[0]).most_work = static_cast<uint64_t>(most);
+    EXPECT_EQ(make_partitions(module.forward(), placement, recipe).size(),
+              static_cast<size_t>(partitions))
+        << most;
+  }
+}
+
 // Two hundred values of their own, then their sum by pairs: what is close in the graph shares a
 // call, though it is far in program order.
 TEST(Partition, PiecesFollowTheGraph) {

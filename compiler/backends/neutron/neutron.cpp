@@ -69,6 +69,8 @@ class NeutronBackend final : public DelegateBackend {
   }
 
   size_t max_operands() const override { return npu::kMaxOperands; }
+  // Half of what a runtime loads: ops that run in stripes compute rows more than once.
+  uint64_t max_work() const override { return npu::kMaxPayloadCycles / 2; }
   bool has_own_schedule() const override { return !machine_.options.nxp_like(); }
   // As a kernel call: the host enters the driver once more and blocks until the delegate is done.
   uint64_t dispatch_cycles() const override { return machine_.target.call_host_cycles; }

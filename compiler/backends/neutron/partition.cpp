@@ -158,14 +158,14 @@ Result<void> NeutronPartition::check_work(const Module& module) const {
       visit_addresses(call.kernel, [&](const npu::Address& address, Access access) {
         if (access == Access::kWrite) place.node = storages_[address.region].name;
       });
-    return fail(DiagnosticId::kWorkExceeded,
-                fmt::format("a call of the NPU has {} cycles before this operator and {} with it; "
-                            "a runtime loads at most {}",
-                            with_thousands(before), with_thousands(work),
-                            with_thousands(npu::kMaxPayloadCycles)),
-                "keep the operator off the NPU (--keep-off), which ends the call before it, or "
-                "make the model or its input smaller",
-                std::move(place));
+    return fail(
+        DiagnosticId::kWorkExceeded,
+        fmt::format("a call of the NPU has {} cycles before this operator and {} with it; "
+                    "a runtime loads at most {}",
+                    with_thousands(before), with_thousands(work),
+                    with_thousands(npu::kMaxPayloadCycles)),
+        "keep the operator off the NPU (--keep-off), or make the model or its input smaller",
+        std::move(place));
   }
   return {};
 }
