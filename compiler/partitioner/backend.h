@@ -32,6 +32,7 @@ struct LayoutChoice {
   bool channels_last = true;
   bool mixed =
       false;  // results may have another layout than operands at no cost: the op permutes for free
+  bool prefers_contiguous = false;  // operands and results, where nothing else decides
 };
 
 // Memory that a delegate uses while it runs, by steps (a step is a kernel call), for the memory

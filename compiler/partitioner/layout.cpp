@@ -10,6 +10,9 @@
 namespace dtr {
 namespace {
 
+// What a preference costs, and a byte of a conversion.
+constexpr int64_t kPreference = 1, kByte = int64_t{1} << 16;
+
 // Label 0 (source side) is contiguous, label 1 (sink side) channels-last.
 Layout label_of(bool sink_side) { return sink_side ? Layout::kChannelsLast : Layout::kContiguous; }
 
@@ -25,6 +28,9 @@ class Solver {
       const LayoutChoice choice = recipe[placement.backend[op.index]]->layouts(graph, op);
       operand_node_[op.index] = node_for(choice);
       result_node_[op.index] = choice.mixed ? cut_.add_node() : operand_node_[op.index];
+      if (!choice.prefers_contiguous) continue;
+      cut_.add_edge(MinCut::kSource, operand_node_[op.index], kPreference);
+      cut_.add_edge(MinCut::kSource, result_node_[op.index], kPreference);
     }
     for (const ValueId input : graph.inputs()) add_value(input, fixed(graph.type(input).layout));
     for (const OpId op : graph.ops())
@@ -32,7 +38,7 @@ class Solver {
     sides_ = cut_.solve();
   }
 
-  int64_t cost() const { return cut_.cost(); }
+  int64_t bytes_moved() const { return cut_.cost() / kByte; }
   Layout result_layout(OpId op) const { return label_of(sides_[result_node_[op.index]]); }
   Layout operand_layout(OpId op) const { return label_of(sides_[operand_node_[op.index]]); }
 
@@ -54,17 +60,17 @@ class Solver {
     for (const Use& use : value.uses) readers.push_back(operand_node_[use.op.index]);
     const std::vector<uint32_t>& given = given_[id.index];
     readers.insert(readers.end(), given.begin(), given.end());
-    const int64_t bytes = std::max<int64_t>(value.type.bytes(), 1);
+    const int64_t cost = std::max<int64_t>(value.type.bytes(), 1) * kByte;
     if (readers.size() == 1) {
-      cut_.add_edge(made, readers[0], bytes);
-      cut_.add_edge(readers[0], made, bytes);
+      cut_.add_edge(made, readers[0], cost);
+      cut_.add_edge(readers[0], made, cost);
       return;
     }
     const uint32_t any_channels_last =
         cut_.add_node();                              // on the sink side as soon as one reader is
     const uint32_t any_contiguous = cut_.add_node();  // on the source side as soon as one reader is
-    cut_.add_edge(made, any_channels_last, bytes);
-    cut_.add_edge(any_contiguous, made, bytes);
+    cut_.add_edge(made, any_channels_last, cost);
+    cut_.add_edge(any_contiguous, made, cost);
     for (const uint32_t reader : readers) {
       cut_.add_edge(any_channels_last, reader, MinCut::kInfinite);
       cut_.add_edge(reader, any_contiguous, MinCut::kInfinite);
@@ -83,7 +89,7 @@ class Solver {
 
 Result<LayoutResult> assign_layouts(Graph& graph, const Recipe& recipe, Placement& placement) {
   const Solver solver(graph, recipe, placement);
-  LayoutResult result{.conversions = {}, .bytes_moved = solver.cost()};
+  LayoutResult result{.conversions = {}, .bytes_moved = solver.bytes_moved()};
   Rewriter rewriter(graph);
   std::vector<OpId> ops;
   for (const OpId op : graph.ops()) ops.push_back(op);

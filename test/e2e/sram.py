@@ -26,7 +26,7 @@ MOST = {
     "dense_net": 74_048,
     "inverted_residuals": 107_392,
     "sequence": 35_928,
-    "attention": 253_952,
+    "attention": 70_720,
     "gates": 68_352,
 }
 

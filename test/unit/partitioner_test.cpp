@@ -111,6 +111,33 @@ TEST(Layout, QuantizeAndDequantizeAbsorbTheTranspositions) {
   EXPECT_TRUE(verify(module));
 }
 
+// Permuting ops between an input and an output without channels: any layout costs nothing.
+TEST(Layout, PreferencesDecideWhereNothingElseDoes) {
+  for (const bool prefers : {false, true}) {
+    Module module = parse(R"(
+graph @forward(%x: f32[1,1,8,9]) {
+  %a: f32[1,9,8,1] = aten.permute(%x) {dims = [0, 3, 2, 1]}
+  %b: f32[1,8,9,1] = aten.permute(%a) {dims = [0, 2, 1, 3]}
+  %c: f32[1,3,8,3] = aten.view(%b) {size = [1, 3, 8, 3]}
+  %y: f32[1,1,8,9] = aten.view(%c) {size = [1, 1, 8, 9]}
+  return %y
+})");
+    const Recipe recipe =
+        recipe_with({"aten.permute", "aten.view"}, {.mixed = true, .prefers_contiguous = prefers});
+    Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
+    const Result<LayoutResult> result = assign_layouts(module.forward(), recipe, placement);
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(result->conversions.empty());
+    EXPECT_EQ(result->bytes_moved, 0);
+    const Graph& graph = module.forward();
+    for (const OpId op : graph.ops()) {
+      const Type& type = graph.type(graph.op(op).results[0]);
+      if (type.shape[1] == 1) continue;
+      EXPECT_EQ(type.layout, prefers ? Layout::kContiguous : Layout::kChannelsLast);
+    }
+  }
+}
+
 TEST(Layout, OneConversionServesAllReaders) {
   Module module = parse(R"(
 graph @forward(%x: f32[1,3,8,9]) {

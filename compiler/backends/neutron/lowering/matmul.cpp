@@ -3,6 +3,7 @@
 // after views and permutations needs. Operands without single strides are copied first.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "compiler/backends/neutron/lowering/readers.h"
 #include "compiler/backends/neutron/lowering/rules.h"
@@ -21,8 +22,9 @@ uint64_t staged_bytes(const OpQuery& q) {
 constexpr const Condition* kConditions[] = {&kInt8Operands, &kNotEmpty, &kRank,
                                             &kRowFitsSram<staged_bytes, one_row>};
 
+// In channels-last memory the matrices of a batch are interleaved, which is slow to read.
 LayoutChoice layouts(const OpView&) {
-  return {.contiguous = true, .channels_last = true, .mixed = true};
+  return {.contiguous = true, .channels_last = true, .mixed = true, .prefers_contiguous = true};
 }
 
 using Steps = std::vector<int64_t>;  // as steps_of gives them
@@ -88,12 +90,39 @@ std::optional<Kernel> estimate(const Machine& machine, const OpView& view) {
                                                 contiguous_side(view.result().shape).steps));
 }
 
-// The layout that the reader of a product prefers; nullopt if the reader is a matmul, which reads
-// any layout with strides.
+// Whether an op reads its only operand in any layout: a matmul with strides, a softmax without a
+// mask along the last dimension wherever that is innermost.
+bool reads_any_layout(const Graph& graph, OpId op) {
+  const OpDef* def = graph.op(op).def;
+  if (def == &ops::kMatmul) return true;
+  const BoundOpView view(graph, op);
+  return def == &ops::kSoftmax && !view->has(1) &&
+         ops::normalize_dim(view->attribute<int64_t>("dim"), view->operand(0).rank()) ==
+             view->operand(0).rank() - 1;
+}
+
+// The layout that the reader of a product prefers; nullopt if it reads any.
 std::optional<StridedLayout> layout_for_reader(const Graph& graph, ValueId value) {
   const ViewChain views = trailing_views(graph, value);
-  return views.reader.valid() && graph.op(views.reader).def == &ops::kMatmul ? std::nullopt
-                                                                             : views.layout;
+  const bool any = views.reader.valid() && reads_any_layout(graph, views.reader);
+  return any ? std::nullopt : views.layout;
+}
+
+// The order in which the left operand has the batch and the rows, so that a part of the rows of the
+// result is read from a part of its rows: scores of attention, whose heads are inside of a
+// position.
+Side side_like_left(const Shape& shape, const Steps& left) {
+  std::vector<int> dims(shape.size());
+  std::iota(dims.begin(), dims.end(), 0);
+  const size_t repeated = shape.size() - left.size();  // leading dimensions that it does not have
+  const auto step = [&](int dim) {
+    const auto i = static_cast<size_t>(dim);
+    return i < repeated ? 0 : left[i - repeated];
+  };
+  std::stable_sort(dims.begin(), dims.end() - 1, [&](int a, int b) { return step(a) > step(b); });
+  StridedLayout layout = dense_layout(shape, dims);
+  Steps steps = *steps_of(layout, shape);  // each dimension is one mode
+  return {std::move(layout), std::move(steps)};
 }
 
 // The possible layouts of a tensor: its own, if every dimension has a stride, and contiguous.
@@ -126,6 +155,8 @@ void lower(Builder& builder, const Group& group) {
   const std::array<const Type*, 3> types{&view->operand(0), &view->operand(1), &view->result()};
   std::array<std::vector<Side>, 3> sides;
   for (size_t i = 0; i < 3; ++i) sides[i] = sides_of(types[i]->shape, found[i]);
+  if (!found[2])
+    sides[2].insert(sides[2].begin(), side_like_left(types[2]->shape, sides[0][0].steps));
 
   const std::array<const Side*, 3> first{sides[0].data(), sides[1].data(), sides[2].data()};
   std::array<const Side*, 3> best = first;
