@@ -427,6 +427,32 @@ TEST(OnnxPadding, TheOddOneOfATransposedConvolution) {
   EXPECT_EQ(output("VALID"), (std::vector<float>{10, 21, 32, 3}));
 }
 
+// A window of 8 over 3 elements: ⌈(3 − 8) / stride⌉ + 1 windows, one at a stride of 8.
+TEST(OnnxPools, AWindowBeyondItsOperandTakesAllOfIt) {
+  const auto model_of = [](const char* pool, int64_t stride) {
+    ModelProto model = empty_model();
+    add_value(*model.mutable_graph()->add_input(), "x", {1, 1, 1, 3});
+    NodeProto& node = add_node(model, pool, {"x"}, "y");
+    const auto add = [&](const char* name, std::initializer_list<int64_t> values) {
+      auto& attribute = *node.add_attribute();
+      attribute.set_name(name);
+      attribute.set_type(7);
+      for (const int64_t value : values) attribute.add_ints(value);
+    };
+    add("kernel_shape", {1, 8});
+    add("strides", {1, stride});
+    auto& ceil = *node.add_attribute();
+    ceil.set_name("ceil_mode");
+    ceil.set_type(2);
+    ceil.set_i(1);
+    model.mutable_graph()->add_output()->set_name("y");
+    return model;
+  };
+  EXPECT_EQ(run(model_of("AveragePool", 8), {1, 2, 6}), std::vector<float>{3});
+  EXPECT_EQ(run(model_of("MaxPool", 8), {1, 2, 6}), std::vector<float>{6});
+  EXPECT_FALSE(import_model(model_of("AveragePool", 2)));
+}
+
 TEST(OnnxKind, IsSeenInTheFirstFields) {
   const std::string bytes = one_node("Relu").SerializeAsString();
   EXPECT_TRUE(onnx::looks_like_onnx(std::as_bytes(std::span(bytes))));

@@ -365,9 +365,15 @@ Result<Window> pool_window(const NodeImport& node, const Shape& of) {
 }
 
 Result<ValueId> pool_of(NodeImport& node, ValueId x, Pool kind) {
-  DTR_ASSIGN(const Window window, pool_window(node, node.shape(x)));
+  const Shape& of = node.shape(x);
+  DTR_ASSIGN(Window window, pool_window(node, of));
   PoolRule rule{.kind = kind};
   DTR_ASSIGN(rule.ceil_mode, node.flag("ceil_mode"));
+  // With ceil_mode the only window may be larger than its operand, of whose elements it takes all.
+  for (size_t i = 0; rule.ceil_mode && i < window.kernel.size() && i + 2 < of.size(); ++i)
+    if (window.begin[i] == 0 && window.end[i] == 0 && window.dilation[i] == 1 && of[i + 2] > 0 &&
+        window.kernel[i] - of[i + 2] < window.stride[i])
+      window.kernel[i] = std::min(window.kernel[i], of[i + 2]);
   DTR_ASSIGN(rule.counts_padding, node.flag("count_include_pad"));
   return pooled(node, x, window, rule);
 }
