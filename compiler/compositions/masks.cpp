@@ -69,4 +69,17 @@ Result<ValueId> fill_by_mask(GraphBuilder& builder, ValueId x, ValueId mask, boo
   return builder.emit("aten.masked_fill", {x, mask}, {{"value", number}});
 }
 
+Result<ValueId> select(GraphBuilder& builder, ValueId mask, ValueId a, ValueId b) {
+  for (const bool first : {true, false}) {
+    const ValueId filled = first ? a : b, x = first ? b : a;
+    if (!is_float(builder.type(x).dtype)) break;
+    const std::optional<std::vector<double>> elements = builder.constant_elements(filled);
+    if (!elements || elements->empty() ||
+        std::ranges::adjacent_find(*elements, std::not_equal_to<>()) != elements->end())
+      continue;
+    return fill_by_mask(builder, x, mask, first, elements->front(), builder.type(filled).shape);
+  }
+  return builder.emit("aten.where.self", {mask, a, b});
+}
+
 }  // namespace dtr::compositions

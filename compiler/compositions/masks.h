@@ -33,4 +33,9 @@ Result<ValueId> select_by_constant(GraphBuilder& builder, const Known& mask, Val
 Result<ValueId> fill_by_mask(GraphBuilder& builder, ValueId x, ValueId mask, bool fills_where_true,
                              double number, const Shape& shape);
 
+// a where the mask is true, else b, of one type. Where one of them is a float number everywhere,
+// the mask fills it in, which passes for attention know; else it chooses. Errors: those of
+// GraphBuilder.
+Result<ValueId> select(GraphBuilder& builder, ValueId mask, ValueId a, ValueId b);
+
 }  // namespace dtr::compositions

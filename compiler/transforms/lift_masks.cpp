@@ -96,11 +96,16 @@ class LiftMasks : public EachOpPass<LiftMasks> {
 
   Tree find_in(OpId id, const Op& op) {
     if (op.attributes.find("activation") != nullptr) return nullptr;
-    if (op.def == &ops::kMaskedFill) return find_fill(id, op);
+    if (op.def == &ops::kMaskedFill) {
+      const auto value = op.attributes.get<double>("value");
+      Tree made = find_replaced(id, op.operands[1], value, 0);
+      return made != nullptr ? std::move(made) : find_fill(id, op);
+    }
     if (op.def == &ops::kAddTensor || op.def == &ops::kSubTensor) return find_sum(id, op);
     if (op.def == &ops::kMulTensor || op.def == &ops::kDivTensor) return find_product(id, op);
     if (op.def == &ops::kMaximum || op.def == &ops::kClamp) return find_bound(id, op);
-    if (op.def == &ops::kWhereSelf) return find_replaced(id, op);
+    if (op.def == &ops::kWhereSelf)
+      return find_replaced(id, op.operands[0], uniform_value(module_, graph_, op.operands[1]), 2);
     if (op.def == &ops::kCat) return find_joined(id, op);
     if (op.def == &ops::kConstantPadNd) return find_padded(id, op);
     const bool moves = op.def == &ops::kView || op.def == &ops::kPermute ||
@@ -222,19 +227,20 @@ class LiftMasks : public EachOpPass<LiftMasks> {
     return made;
   }
 
-  // Numbers in place of NaN and infinity, which scores that take part are not (nan_to_num).
-  Tree find_replaced(OpId id, const Op& op) {
-    const auto number = uniform_value(module_, graph_, op.operands[1]);
-    const OpId compares = graph_.producer(op.operands[0]);
+  // A number in place of NaN or infinity in operand `side`, which scores that take part are not
+  // (nan_to_num). `mask`: where it is.
+  Tree find_replaced(OpId id, ValueId mask, std::optional<double> number, size_t side) {
+    const ValueId x = graph_.op(id).operands[side];
+    const OpId compares = graph_.producer(mask);
     if (!number || !compares.valid()) return nullptr;
     const Op& comparison = graph_.op(compares);
-    if (comparison.operands.size() != 2 || comparison.operands[0] != op.operands[2]) return nullptr;
+    if (comparison.operands.size() != 2 || comparison.operands[0] != x) return nullptr;
     const auto equal = uniform_value(module_, graph_, comparison.operands[1]);
     const bool is_nan =
         comparison.def == &ops::kNeTensor && comparison.operands[1] == comparison.operands[0];
     const bool is_infinite = comparison.def == &ops::kEqTensor && equal && std::isinf(*equal);
     if (!is_nan && !is_infinite) return nullptr;
-    Tree made = around(id, Masked::How::kBound, 2, find(op.operands[2]));
+    Tree made = around(id, Masked::How::kBound, side, find(x));
     if (made != nullptr && is_infinite && *equal < 0)
       made->excluded = std::max(made->excluded, *number);
     return made;

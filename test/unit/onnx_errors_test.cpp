@@ -453,6 +453,40 @@ TEST(OnnxPools, AWindowBeyondItsOperandTakesAllOfIt) {
   EXPECT_FALSE(import_model(model_of("AveragePool", 2)));
 }
 
+// Where x is below 0: the number on either side, and of two numbers the first.
+TEST(OnnxWhere, FillsNumbersIn) {
+  const auto model_of = [](const std::string& then, const std::string& otherwise) {
+    ModelProto model = empty_model();
+    add_value(*model.mutable_graph()->add_input(), "x", {3});
+    add_stored(model, "zero", {}).add_float_data(0);
+    add_stored(model, "number", {1}).add_float_data(-1e9F);
+    TensorProto& numbers = add_stored(model, "numbers", {3});
+    for (const float number : {7.F, 8.F, 9.F}) numbers.add_float_data(number);
+    add_node(model, "Less", {"x", "zero"}, "below");
+    add_node(model, "Where", {"below", then, otherwise}, "y");
+    model.mutable_graph()->add_output()->set_name("y");
+    return model;
+  };
+  const auto fills = [](const ModelProto& model) {
+    const Result<Module> module = import_model(model);
+    DTR_CHECK(module.has_value());
+    const Graph& graph = module->forward();
+    for (const OpId op : graph.ops())
+      if (graph.op(op).def->name == "aten.masked_fill") return true;
+    return false;
+  };
+  const auto expect = [&](const char* then, const char* otherwise, bool filled,
+                          const std::vector<float>& y) {
+    const ModelProto model = model_of(then, otherwise);
+    EXPECT_EQ(fills(model), filled) << then << " " << otherwise;
+    EXPECT_EQ(run(model, {-2, 0, 3}), y) << then << " " << otherwise;
+  };
+  expect("number", "x", true, {-1e9F, 0, 3});
+  expect("x", "number", true, {-2, -1e9F, -1e9F});
+  expect("number", "numbers", true, {-1e9F, 8, 9});
+  expect("x", "numbers", false, {-2, 8, 9});
+}
+
 TEST(OnnxKind, IsSeenInTheFirstFields) {
   const std::string bytes = one_node("Relu").SerializeAsString();
   EXPECT_TRUE(onnx::looks_like_onnx(std::as_bytes(std::span(bytes))));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/compositions/masks.h"
 #include "compiler/frontends/onnx/importer.h"
 
 namespace dtr::onnx {
@@ -335,7 +336,7 @@ Result<Values> bit_shift(NodeImport& node) {
 
 Result<Values> where(NodeImport& node) {
   DTR_ASSIGN(const Values all, node.values());
-  return only(node.emit("aten.where.self", all));
+  return only(compositions::select(node, all[0], all[1], all[2]));
 }
 
 // ---- conversions

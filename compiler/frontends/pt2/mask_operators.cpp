@@ -133,11 +133,6 @@ Result<Values> triangle(NodeImport& node) {
   return Values{result};
 }
 
-// What a mask chooses: a tensor, and the number that it is everywhere, if it is.
-struct Choice {
-  ValueId value;
-  std::optional<double> number;
-};
 std::optional<double> uniform(NodeImport& node, ValueId value) {
   if (!ops::is_static(node.graph(), value)) return std::nullopt;
   const auto of = known(node, value);
@@ -148,18 +143,11 @@ std::optional<double> uniform(NodeImport& node, ValueId value) {
   return first;
 }
 
-// Where one of the two is a number, a mask that is computed fills it in, which attention knows;
-// else it chooses.
-Result<Values> select_computed(NodeImport& node, ValueId mask, const Choice& a, const Choice& b) {
-  if (is_float(node.type(a.value).dtype) && (a.number || b.number)) {
-    const Choice& filled = a.number ? a : b;
-    const ValueId x = a.number ? b.value : a.value;
-    const Shape shape = node.type(filled.value).shape;
-    DTR_ASSIGN(const ValueId result, compositions::fill_by_mask(node, x, mask, a.number.has_value(),
-                                                                *filled.number, shape));
-    return Values{result};
-  }
-  DTR_ASSIGN(const ValueId result, node.emit("aten.where.self", {mask, a.value, b.value}));
+// By a mask that is computed.
+Result<Values> select_computed(NodeImport& node, ValueId mask, ValueId then, ValueId otherwise) {
+  for (ValueId* const choice : {&then, &otherwise})
+    if (uniform(node, *choice)) *choice = node.known(*choice);
+  DTR_ASSIGN(const ValueId result, compositions::select(node, mask, then, otherwise));
   return Values{result};
 }
 
@@ -168,9 +156,7 @@ Result<Values> select(NodeImport& node, ValueId mask, ValueId then, ValueId othe
     DTR_ASSIGN(mask, node.cast(mask, DType::kBool));
   }
   const auto is_known = [&](ValueId value) { return ops::is_static(node.graph(), value); };
-  if (!is_known(mask))
-    return select_computed(node, mask, {then, uniform(node, then)},
-                           {otherwise, uniform(node, otherwise)});
+  if (!is_known(mask)) return select_computed(node, mask, then, otherwise);
   const bool known_then = is_known(then), known_otherwise = is_known(otherwise);
   if (!is_float(node.type(then).dtype) || (known_then && known_otherwise)) {
     DTR_ASSIGN(const ValueId result, node.emit("aten.where.self", {mask, then, otherwise}));

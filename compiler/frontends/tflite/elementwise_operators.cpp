@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/compositions/masks.h"
 #include "compiler/frontends/tflite/importer.h"
 
 namespace dtr::tflite {
@@ -136,7 +137,9 @@ Result<ValueId> select(Importer& importer) {
   DTR_ASSIGN(mask, importer.aligned(mask, of_mask));
   DTR_ASSIGN(const ValueId a, number_operand(importer, 1));
   DTR_ASSIGN(const ValueId b, number_operand(importer, 2));
-  return on_reals(importer, "aten.where.self", {mask, a, b});
+  Builder builder(importer);
+  DTR_ASSIGN(const ValueId y, compositions::select(builder, mask, a, b));
+  return importer.as_output(y);
 }
 
 Result<ValueId> add_n(Importer& importer) {
