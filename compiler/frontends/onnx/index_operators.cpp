@@ -6,6 +6,7 @@
 
 #include "compiler/compositions/indices.h"
 #include "compiler/frontends/onnx/operators.h"
+#include "compiler/ops/constant_folding.h"
 
 namespace dtr::onnx {
 namespace {
@@ -41,19 +42,28 @@ Result<Values> gather_elements(NodeImport& node) {
   return only(compositions::gather(node, x, dim, index));
 }
 
+// What the last dimension of the indices names, apart: [… , depth] to `depth` of […], counted from
+// the front of the extents in `shape`.
+Result<std::vector<ValueId>> index_parts(NodeImport& node, ValueId index, const Shape& shape) {
+  const Shape of = node.shape(index);
+  const auto last = static_cast<int64_t>(of.size()) - 1;
+  std::vector<ValueId> parts;
+  for (int64_t at = 0; at < of.back(); ++at) {
+    DTR_ASSIGN(ValueId part, node.slice(index, last, at, at + 1));
+    DTR_ASSIGN(part, node.view(part, Shape(of.begin(), of.end() - 1)));
+    DTR_ASSIGN(parts.emplace_back(), node.from_front(part, shape[static_cast<size_t>(at)]));
+  }
+  return parts;
+}
+
 // The places in a flat list of rows that the last dimension of the indices names: [… , depth] to
 // […]. `shape` has the extents that are indexed.
 Result<ValueId> flat_places(NodeImport& node, ValueId index, const Shape& shape) {
-  const Shape of = node.shape(index);
-  const auto last = static_cast<int64_t>(of.size()) - 1;
+  DTR_ASSIGN(const std::vector<ValueId> parts, index_parts(node, index, shape));
   ValueId sum;
   int64_t step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
-    const auto at = static_cast<int64_t>(i);
-    DTR_ASSIGN(ValueId part, node.slice(index, last, at, at + 1));
-    DTR_ASSIGN(part, node.view(part, Shape(of.begin(), of.end() - 1)));
-    DTR_ASSIGN(part, node.from_front(part, shape[i]));
-    DTR_ASSIGN(part, node.times(part, static_cast<double>(step)));
+    DTR_ASSIGN(const ValueId part, node.times(parts[i], static_cast<double>(step)));
     if (sum.valid()) {
       DTR_ASSIGN(sum, node.add(sum, part));
     } else {
@@ -165,9 +175,16 @@ Result<ValueId> scattered(NodeImport& node, ValueId x, ValueId updates,
   return x;
 }
 
+// Whether updates are added up, for indices that are computed.
+Result<bool> adds_up(const NodeImport& node, const std::string& reduction) {
+  if (reduction != "none" && reduction != "add")
+    return node.unsupported(
+        fmt::format("the reduction `{}` by indices that are computed", reduction));
+  return reduction == "add";
+}
+
 Result<Values> scatter_nd(NodeImport& node) {
   DTR_ASSIGN(ValueId x, node.value(0));
-  DTR_ASSIGN(const Ints index, node.integers(1));
   DTR_ASSIGN(const ValueId indices, node.value(1));
   DTR_ASSIGN(ValueId updates, node.value(2));
   DTR_ASSIGN(const std::string reduction, node.string("reduction", "none"));
@@ -175,6 +192,12 @@ Result<Values> scatter_nd(NodeImport& node) {
   const int64_t depth = of_index.empty() ? 0 : of_index.back();
   if (depth < 1 || depth > static_cast<int64_t>(of.size()))
     return node.invalid(fmt::format("indices of shape {}", to_string(of_index)));
+  if (!ops::is_static(node.graph(), indices)) {
+    DTR_ASSIGN(const bool accumulate, adds_up(node, reduction));
+    DTR_ASSIGN(const std::vector<ValueId> parts, index_parts(node, indices, of));
+    return only(compositions::put_by_tensors(node, x, parts, updates, accumulate));
+  }
+  DTR_ASSIGN(const Ints index, node.integers(1));
   const int64_t count = static_cast<int64_t>(index.size()) / depth;
   std::vector<int64_t> places;
   for (int64_t i = 0; i < count; ++i) {
@@ -199,7 +222,6 @@ Result<Values> scatter_nd(NodeImport& node) {
 
 Result<Values> scatter_elements(NodeImport& node) {
   DTR_ASSIGN(ValueId x, node.value(0));
-  DTR_ASSIGN(const Ints index, node.integers(1));
   DTR_ASSIGN(const ValueId indices, node.value(1));
   DTR_ASSIGN(ValueId updates, node.value(2));
   DTR_ASSIGN(const std::string reduction, node.string("reduction", "none"));
@@ -208,6 +230,12 @@ Result<Values> scatter_elements(NodeImport& node) {
   DTR_ASSIGN(const int64_t dim, node.axis(stated, of.size()));
   if (of_index.size() != of.size() || node.shape(updates) != of_index)
     return node.invalid(fmt::format("indices of shape {}", to_string(of_index)));
+  if (!ops::is_static(node.graph(), indices)) {
+    DTR_ASSIGN(const bool accumulate, adds_up(node, reduction));
+    DTR_ASSIGN(const ValueId index, node.from_front(indices, of[static_cast<size_t>(dim)]));
+    return only(compositions::scatter(node, x, dim, index, updates, accumulate));
+  }
+  DTR_ASSIGN(const Ints index, node.integers(1));
   const std::vector<int64_t> step = strides(of, Layout::kContiguous);
   std::vector<int64_t> places;
   Shape at(of.size(), 0);

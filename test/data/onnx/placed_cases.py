@@ -183,3 +183,34 @@ def determinant(m, name):
     m.version = max(m.version, 13)
     n = int(m.rng.integers(1, 5))
     m.op(name, [m.x((*m.shape(int(m.rng.integers(0, 3)), 1, 3), n, n))])
+
+
+def computed_indices(m, extent, count):
+    """Distinct indices, as ONNX asks of a scatter without a reduction, of numbers from the input:
+    the places of their greatest."""
+    x = m.x((extent,))
+    return m.op("TopK", [x, m.const([count])], outputs=2).replace("_0", "_1")
+
+
+@case("ScatterElements", "ScatterElements")
+def scatter_computed(m, name):
+    m.version = max(m.version, 18)
+    rows, axis = int(m.rng.integers(3, 7)), m.one_of(0, -2)
+    if m.flag():
+        index = m.op("Unsqueeze", [computed_indices(m, rows, 3), m.const([1])])
+        m.op(name, [m.x((rows, 4)), index, m.x((3, 1))], axis=axis)
+    else:
+        index = m.x((5, 2), L, -rows, rows - 1)
+        m.op(name, [m.x((rows, 4)), index, m.x((5, 2))], axis=axis, reduction="add")
+
+
+@case("ScatterND", "ScatterND")
+def scatter_rows_computed(m, name):
+    m.version = max(m.version, 18)
+    rows = int(m.rng.integers(3, 7))
+    if m.flag():
+        index = m.op("Unsqueeze", [computed_indices(m, rows, 2), m.const([1])])
+        m.op(name, [m.x((rows, 4)), index, m.x((2, 4))])
+    else:
+        index = m.x((5, 2), L, -3, 2)
+        m.op(name, [m.x((rows, 3, 2)), index, m.x((5, 2))], reduction="add")
