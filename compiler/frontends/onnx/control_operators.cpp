@@ -82,19 +82,23 @@ Result<Values> split_to_sequence(NodeImport& node) {
   DTR_ASSIGN(const bool keeps, node.flag("keepdims", true));
   DTR_ASSIGN(const int64_t dim, node.axis(stated, node.type(x).rank()));
   const int64_t extent = node.shape(x)[static_cast<size_t>(dim)];
-  if (extent > kMaxParts) return node.unsupported(fmt::format("{} parts", extent));
-  Ints sizes(static_cast<size_t>(extent), 1);
+  int64_t each = 1;  // of all parts but the last
+  Ints sizes;
   if (node.has(1)) {
     DTR_ASSIGN(sizes, node.integers(1));
     DTR_ASSIGN(const ValueId given, node.value(1));
     if (node.type(given).rank() == 0) {
-      if (sizes.front() < 1) return node.invalid("parts of no element");
-      const int64_t each = sizes.front();
+      each = sizes.front();
+      if (each < 1) return node.invalid("parts of no element");
       sizes.clear();
-      for (int64_t start = 0; start < extent; start += each)
-        sizes.push_back(std::min(each, extent - start));
     }
   }
+  const int64_t count = sizes.empty() ? extent / each + (extent % each == 0 ? 0 : 1)
+                                      : static_cast<int64_t>(sizes.size());
+  if (count > kMaxParts) return node.unsupported(fmt::format("{} parts", count));
+  if (sizes.empty())
+    for (int64_t start = 0; start < extent; start += each)
+      sizes.push_back(std::min(each, extent - start));
   DTR_ASSIGN(Values made, parts(node, x, dim, sizes));
   if (!keeps && !node.has(1))
     for (ValueId& one : made) {

@@ -165,10 +165,8 @@ Result<Values> top_k(NodeImport& node) {
   (void)node.flag("sorted", true);
   DTR_ASSIGN(const int64_t dim, node.axis(stated, node.type(given).rank()));
   const DType dtype = node.dtype(given);
-  if (dtype == DType::kInt32 || dtype == DType::kInt64)
-    return node.unsupported(fmt::format("the order of {}", name(dtype)),
-                            "Convert the tensor to float before.");
-  DTR_ASSIGN(const ValueId x, node.cast(given, DType::kFloat32));
+  const bool whole = dtype == DType::kInt32 || dtype == DType::kInt64;
+  DTR_ASSIGN(const ValueId x, node.cast(given, whole ? dtype : DType::kFloat32));
   DTR_ASSIGN(compositions::Extremes top, compositions::top(node, x, count, dim, greatest));
   DTR_ASSIGN(top.values, node.cast(top.values, dtype));
   return Values{top.values, top.indices};

@@ -1,7 +1,7 @@
 """Drawn cases of operators that read images at computed places, keep the places of what they take, or
 compute spectra (make_cases.py)."""
 import numpy as np
-from drawn_model import F, L, case
+from drawn_model import F, I, L, case
 
 
 @case("GridSample")
@@ -214,3 +214,19 @@ def scatter_rows_computed(m, name):
     else:
         index = m.x((5, 2), L, -3, 2)
         m.op(name, [m.x((rows, 3, 2)), index, m.x((5, 2))], reduction="add")
+
+
+@case("TopK")
+def order_of_integers(m, name):
+    shape, axis = (3, 6), m.one_of(0, 1)
+    count = m.const([int(m.rng.integers(1, shape[axis] + 1))])
+    x = m.x(shape, m.one_of(L, I), -3, 3)
+    m.op(name, [x, count], outputs=2, axis=axis, largest=int(m.flag()))
+
+
+@case("SplitToSequence")
+def split_wide(m, name):
+    """Few parts of many elements."""
+    wide = m.op("Expand", [m.x((2, 1)), m.const([2, 9000])])
+    parts = m.op(name, [wide, m.const([4000, 5000])], axis=1)
+    m.op("ReduceMax", [m.op("SequenceAt", [parts, m.const(int(m.flag()))])], keepdims=0)
