@@ -31,6 +31,23 @@ class GraphBuilder {
   const Graph& graph() const { return rewriter_.graph(); }
   const Type& type(ValueId value) const { return graph().type(value); }
 
+  // While it lives, quantization leaves float what this builder adds: the steps of a factorization
+  // divide by small pivots and cancel, for which int8 has too few codes.
+  class KeepsFloat {
+   public:
+    explicit KeepsFloat(GraphBuilder& builder)
+        : builder_(builder), before_(builder.origin_.keeps_float) {
+      builder.origin_.keeps_float = true;
+    }
+    ~KeepsFloat() { builder_.origin_.keeps_float = before_; }
+    KeepsFloat(const KeepsFloat&) = delete;
+    KeepsFloat& operator=(const KeepsFloat&) = delete;
+
+   private:
+    GraphBuilder& builder_;
+    bool before_;
+  };
+
   // Adds an op of one result. An integer attribute is converted to the kind that the op declares.
   // Errors, also of the functions below: those of the op's `verify`.
   virtual Result<ValueId> emit(std::string_view op, std::vector<ValueId> operands,

@@ -12,6 +12,9 @@ Origin merge(const Origin& a, const Origin& b) {
     merged.part = a.part;
     merged.parts = a.parts;
   }
+  // One without sources is the start of a merge over several ops.
+  const auto keeps = [](const Origin& one) { return one.keeps_float || one.sources.empty(); };
+  merged.keeps_float = keeps(a) && keeps(b) && (a.keeps_float || b.keeps_float);
   return merged;
 }
 

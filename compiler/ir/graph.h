@@ -39,10 +39,13 @@ struct Origin {
   std::vector<uint32_t> sources;
   uint32_t part = 0;
   uint32_t parts = 1;
+  // A step of a computation that int8 would spoil, as a factorization: quantization leaves the op
+  // float (GraphBuilder::KeepsFloat).
+  bool keeps_float = false;
   bool operator==(const Origin&) const = default;
 };
-Origin merge(const Origin& a,
-             const Origin& b);  // union of the sources; a whole op unless both are the same part
+// Union of the sources; a whole op unless both are the same part; float only if both are kept so.
+Origin merge(const Origin& a, const Origin& b);
 
 enum class ValueKind : uint8_t { kInput, kConstant, kResult };
 

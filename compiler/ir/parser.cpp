@@ -359,11 +359,15 @@ class Parser {
     if (!scan_.accept("loc")) return origin;
     DTR_TRY(scan_.expect("("));
     do {
+      if (scan_.accept("float")) {
+        origin.keeps_float = true;
+        break;
+      }
       if (scan_.accept("part")) {
         DTR_ASSIGN(origin.part, scan_.integer<uint32_t>("the number of the part"));
         DTR_TRY(scan_.expect("of"));
         DTR_ASSIGN(origin.parts, scan_.integer<uint32_t>("the number of parts"));
-        break;
+        continue;
       }
       DTR_ASSIGN(const uint32_t source, scan_.integer<uint32_t>("the number of a source operator"));
       origin.sources.push_back(source);

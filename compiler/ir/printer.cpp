@@ -239,7 +239,8 @@ class GraphPrinter {
     }
     out_ += ')';
     append_attributes(op.attributes);
-    if (options_.locations && !op.origin.sources.empty()) append_location(op.origin);
+    if (options_.locations && (!op.origin.sources.empty() || op.origin.keeps_float))
+      append_location(op.origin);
     out_ += '\n';
   }
 
@@ -267,6 +268,7 @@ class GraphPrinter {
       append_integer(out_ += ", part ", origin.part);
       append_integer(out_ += " of ", origin.parts);
     }
+    if (origin.keeps_float) (out_ += origin.sources.empty() ? separator : ", ") += "float";
     out_ += ')';
   }
 

@@ -114,7 +114,8 @@ class Annotator {
     }
     keep_divisors_float(specs);
     keep_indices_float(specs);
-    keep_places_float(specs);
+    for (const ReadExactly as : {ReadExactly::kFactorizations, ReadExactly::kPlaces})
+      keep_exact_float(specs, as);
     for (const OpId op : order_) {
       if (!specs[op.index]) continue;
       if (stands_alone(op, specs)) {
@@ -159,6 +160,11 @@ class Annotator {
                         fmt::format("a range comes from elements; `{}` has none, its shape is {}",
                                     graph_.value(*at).name, to_string(graph_.type(*at).shape)),
                         "remove the operator: it computes nothing"});
+    if (op.origin.keeps_float)
+      return tl::unexpected(FloatReason{
+          "quantizer-exact",
+          "it is a step of a factorization or of a function that int8 has too few codes for",
+          "nothing, if float is fast enough; else compute it outside of the model"});
     if (std::ranges::find(separations_.kept_float, id) != separations_.kept_float.end())
       return tl::unexpected(
           FloatReason{"quantizer-unlike",
@@ -306,15 +312,20 @@ class Annotator {
     }
   }
 
-  void keep_places_float(std::vector<std::optional<OpAnnotation>>& specs) {
+  void keep_exact_float(std::vector<std::optional<OpAnnotation>>& specs, ReadExactly as) {
     std::vector<bool> quantized(specs.size());
     for (size_t i = 0; i < specs.size(); ++i) quantized[i] = specs[i].has_value();
-    for (const OpId id : find_places(graph_, quantized)) {
+    for (const OpId id : find_read_exactly(graph_, quantized, as)) {
       specs[id.index].reset();
       annotation_.reasons[id.index] =
-          FloatReason{"quantizer-places",
-                      "it computes places of elements; in int8 they would be those of others",
-                      "compute what does not depend on the input before the export"};
+          as == ReadExactly::kPlaces
+              ? FloatReason{"quantizer-places",
+                            "it computes places of elements; in int8 they would be those of others",
+                            "compute what does not depend on the input before the export"}
+              : FloatReason{
+                    "quantizer-exact",
+                    "a factorization reads it, which magnifies the steps of int8",
+                    "nothing, if float is fast enough; else compute it outside of the model"};
     }
   }
 

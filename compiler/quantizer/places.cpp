@@ -36,16 +36,23 @@ bool is_part_of_product(const Graph& graph, const Op& op, const std::vector<bool
 
 }  // namespace
 
-std::vector<OpId> find_places(const Graph& graph, const std::vector<bool>& quantized) {
+std::vector<OpId> find_read_exactly(const Graph& graph, const std::vector<bool>& quantized,
+                                    ReadExactly as) {
   std::vector<OpId> order;
   for (const OpId id : graph.ops()) order.push_back(id);
-  std::vector<bool> is_place(graph.value_slots());
+  std::vector<bool> is_exact(graph.value_slots());
   std::vector<OpId> moves, found;
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     const Op& op = graph.op(*id);
-    if (const ValueId place = place_operand(graph, op); place.valid()) is_place[place.index] = true;
+    if (as == ReadExactly::kPlaces) {
+      if (const ValueId place = place_operand(graph, op); place.valid())
+        is_exact[place.index] = true;
+    } else if (op.origin.keeps_float) {
+      for (const ValueId operand : op.operands)
+        if (operand.valid()) is_exact[operand.index] = true;
+    }
     if (!quantized[id->index] ||
-        std::ranges::none_of(op.results, [&](ValueId r) { return is_place[r.index]; }))
+        std::ranges::none_of(op.results, [&](ValueId r) { return is_exact[r.index]; }))
       continue;
     if (op.def->has_trait(kMovesData)) {
       moves.push_back(*id);
@@ -55,7 +62,7 @@ std::vector<OpId> find_places(const Graph& graph, const std::vector<bool>& quant
       continue;
     }
     for (const ValueId operand : op.operands)
-      if (operand.valid()) is_place[operand.index] = true;
+      if (operand.valid()) is_exact[operand.index] = true;
   }
   // What moves codes of others moves them still.
   std::vector<bool> left = quantized;

@@ -1,5 +1,7 @@
-// Operators that compute places: numbers of elements, and the points of a grid that samples an
-// image. In int8 a coordinate has steps of 1/255 of its range: of an image of 512 pixels two.
+// Operators whose results are read in more digits than int8 has. Those that compute places: numbers
+// of elements, and the points of a grid that samples an image, where a coordinate has steps of
+// 1/255 of its range: of an image of 512 pixels two. Those that compute what a factorization reads,
+// which may magnify a step of int8 to the size of its result.
 #pragma once
 
 #include <vector>
@@ -8,10 +10,13 @@
 
 namespace dtr {
 
-// The ops that stay float for the places that they compute: elementwise ones, and what only moves
-// elements between such and float values. What scales or bounds the result of a convolution or
+enum class ReadExactly { kPlaces, kFactorizations };
+
+// The ops that stay float for what they compute: elementwise ones, and what only moves elements
+// between such and float values. What scales or bounds the result of a convolution or
 // matrix product in the same call is none of them. `quantized`, by op slot: those that would be
 // int8.
-std::vector<OpId> find_places(const Graph& graph, const std::vector<bool>& quantized);
+std::vector<OpId> find_read_exactly(const Graph& graph, const std::vector<bool>& quantized,
+                                    ReadExactly as);
 
 }  // namespace dtr

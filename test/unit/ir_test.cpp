@@ -34,6 +34,9 @@ TEST(Text, RoundTripsEverything) {
 graph @forward(%x: f32[2,3,5,7] channels_last, %q: i8[4,1] quant<0.05:-3>, %s: f32[]) {
   %x1: f32[2,3,5,7] channels_last = aten.relu(%x) loc(0, 1)
   %x2: f32[2,3,5,7] = aten.relu(%x1) loc(1, part 2 of 3)
+  %x3: f32[2,3,5,7] = aten.relu(%x2) loc(0, 1, float)
+  %x4: f32[2,3,5,7] = aten.relu(%x3) loc(1, part 0 of 2, float)
+  %x5: f32[2,3,5,7] = aten.relu(%x4) loc(float)
   %w: i8[2,3] quant<axis=0, range=-127..127, 0.1, 1e-12:4> = constant dense<-128, 127, 0, 1, 2, 3>
   %f: f32[7] = constant dense<0.1, -0, inf, -inf, nan, nan:0x7fc00001, 1.1754944e-38>
   %d: f64[2] = constant dense<0.1, 1e+300>

@@ -134,6 +134,24 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
   EXPECT_EQ(stays_float("%x: f32[2,3]",
                         "%y: i64[2] = aten.argmax(%x) {dim = 1}\n %e: f32[2,3] = aten.exp(%x)"),
             "");
+  // A step of a factorization, and what it reads back to a product; other readers of that are int8.
+  constexpr std::string_view kSteps =
+      "%w: f32[4,4] = constant seeded<1>\n %p: f32[4,4] = aten.matmul(%x, %w)\n"
+      "%i: f32[4,4] = constant seeded<2>\n %a: f32[4,4] = aten.add.Tensor(%p, %i)\n"
+      "%t: f32[4,4] = aten.permute(%a) {dims = [1, 0]}\n"
+      "%s: f32[4,4] = aten.mul.Tensor(%t, %t) loc(float)\n"
+      "%e: f32[4,4] = aten.exp(%p)\n %y: f32[4,4] = aten.add.Tensor(%s, %e)";
+  EXPECT_EQ(
+      stays_float("%x: f32[4,4]", kSteps, "s"),
+      "quantizer-exact: it is a step of a factorization or of a function that int8 has too "
+      "few codes for; nothing, if float is fast enough; else compute it outside of the model");
+  for (const std::string_view value : {"a", "t"})
+    EXPECT_EQ(stays_float("%x: f32[4,4]", kSteps, value),
+              "quantizer-exact: a factorization reads it, which magnifies the steps of int8; "
+              "nothing, if float is fast enough; else compute it outside of the model")
+        << value;
+  for (const std::string_view value : {"p", "e", "y"})
+    EXPECT_EQ(stays_float("%x: f32[4,4]", kSteps, value), "") << value;
   constexpr std::string_view kPlaces =
       "quantizer-places: it computes places of elements; in int8 they would be those of others; "
       "compute what does not depend on the input before the export";
