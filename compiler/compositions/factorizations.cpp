@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -204,6 +205,7 @@ Result<ValueId> identity_like(GraphBuilder& builder, ValueId matrices) {
 }
 
 Result<Elimination> eliminate(GraphBuilder& builder, ValueId matrices, ValueId right) {
+  const GraphBuilder::KeepsFloat exact(builder);
   DTR_ASSIGN(const int64_t n, size_of(builder, matrices));
   ValueId x = matrices;
   if (right.valid()) {
@@ -258,6 +260,7 @@ Result<Elimination> eliminate(GraphBuilder& builder, ValueId matrices, ValueId r
 }
 
 Result<ValueId> cholesky(GraphBuilder& builder, ValueId matrices) {
+  const GraphBuilder::KeepsFloat exact(builder);
   DTR_ASSIGN(const int64_t n, size_of(builder, matrices));
   ValueId x = matrices;
   std::vector<ValueId> found;
@@ -283,6 +286,7 @@ Result<ValueId> cholesky(GraphBuilder& builder, ValueId matrices) {
 
 Result<ValueId> solve_triangle(GraphBuilder& builder, ValueId triangles, ValueId right,
                                Triangle of) {
+  const GraphBuilder::KeepsFloat exact(builder);
   DTR_ASSIGN(const int64_t n, size_of(builder, triangles));
   DTR_ASSIGN(const auto both, same_batch(builder, triangles, right));
   Substitution solution(builder, of.upper, of.unit);
@@ -301,6 +305,7 @@ Result<ValueId> solve_triangle(GraphBuilder& builder, ValueId triangles, ValueId
 
 Result<Orthogonal> orthogonalize(GraphBuilder& builder, ValueId matrices, int64_t count,
                                  bool with_q) {
+  const GraphBuilder::KeepsFloat exact(builder);
   const Shape shape = builder.type(matrices).shape;
   const int64_t height = shape.size() < 2 ? 0 : shape[shape.size() - 2];
   const int64_t width = shape.empty() ? 0 : shape.back();
@@ -378,6 +383,41 @@ Result<Orthogonal> orthogonalize(GraphBuilder& builder, ValueId matrices, int64_
                              : builder.concatenate({upper, changed}, row_dim(builder, q)));
   }
   result.q = q;
+  return result;
+}
+
+// Halved until its norm is at most ½, where nine terms are exact; squared as often. The norm is the
+// greatest sum of a column.
+Result<ValueId> exponential(GraphBuilder& builder, ValueId matrices) {
+  constexpr int kMostHalvings = 12, kTerms = 9;
+  const GraphBuilder::KeepsFloat exact(builder);
+  DTR_ASSIGN(const ValueId identity, identity_like(builder, matrices));
+  DTR_ASSIGN(ValueId norm, builder.emit("aten.abs", {matrices}));
+  DTR_ASSIGN(norm, sum_of_rows(builder, norm));
+  const Ints last{row_dim(builder, matrices) + 1};
+  DTR_ASSIGN(norm, builder.emit("aten.amax", {norm}, {{"dim", last}, {"keepdim", true}}));
+  DTR_ASSIGN(const ValueId half, real_number(builder, matrices, 0.5));
+  ValueId x = matrices;
+  std::vector<ValueId> halved;
+  for (int i = 0; i < kMostHalvings; ++i) {
+    DTR_ASSIGN(const ValueId bound, real_number(builder, norm, std::ldexp(0.5, i)));
+    DTR_ASSIGN(const ValueId applies, binary(builder, "aten.gt.Tensor", norm, bound));
+    DTR_ASSIGN(const ValueId smaller, binary(builder, kTimes, x, half));
+    DTR_ASSIGN(x, builder.emit(kWhere, {applies, smaller, x}));
+    halved.push_back(applies);
+  }
+  // 1 + x (1 + x/2 (1 + x/3 (…))).
+  DTR_ASSIGN(ValueId result, builder.expand(identity, builder.type(x).shape));
+  for (int k = kTerms; k > 0; --k) {
+    DTR_ASSIGN(const ValueId factor, real_number(builder, x, 1.0 / k));
+    DTR_ASSIGN(const ValueId part, binary(builder, kTimes, x, factor));
+    DTR_ASSIGN(const ValueId product, builder.emit("aten.matmul", {part, result}));
+    DTR_ASSIGN(result, binary(builder, kPlus, product, identity));
+  }
+  for (const ValueId applies : halved) {
+    DTR_ASSIGN(const ValueId square, builder.emit("aten.matmul", {result, result}));
+    DTR_ASSIGN(result, builder.emit(kWhere, {applies, square, result}));
+  }
   return result;
 }
 

@@ -40,6 +40,9 @@ struct Orthogonal {
 Result<Orthogonal> orthogonalize(GraphBuilder& builder, ValueId matrices, int64_t rows,
                                  bool with_q);
 
+// e^A = 1 + A + A² / 2 + …. NaN where an element of A is infinite.
+Result<ValueId> exponential(GraphBuilder& builder, ValueId matrices);
+
 // The matrices with their last two dimensions exchanged.
 Result<ValueId> transposed(GraphBuilder& builder, ValueId matrices);
 

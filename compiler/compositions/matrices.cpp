@@ -102,6 +102,7 @@ class Elements {
 }  // namespace
 
 Result<ValueId> determinant(GraphBuilder& builder, ValueId matrices) {
+  const GraphBuilder::KeepsFloat exact(builder);
   DTR_ASSIGN(const Elements elements, Elements::of(builder, matrices));
   DTR_ASSIGN(const ValueId result, elements.determinant());
   Shape shape = builder.type(matrices).shape;
@@ -110,6 +111,7 @@ Result<ValueId> determinant(GraphBuilder& builder, ValueId matrices) {
 }
 
 Result<ValueId> inverse(GraphBuilder& builder, ValueId matrices) {
+  const GraphBuilder::KeepsFloat exact(builder);
   DTR_ASSIGN(const Elements elements, Elements::of(builder, matrices));
   return elements.inverse();
 }

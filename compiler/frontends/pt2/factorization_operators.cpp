@@ -199,6 +199,11 @@ Result<Values> orthogonal(NodeImport& node) {
   return Values{none, made.r};
 }
 
+Result<Values> exponential_of_matrix(NodeImport& node) {
+  DTR_ASSIGN(const ValueId matrix, matrix_of(node));
+  return one(compositions::exponential(node, matrix));
+}
+
 }  // namespace
 
 std::vector<Operator> factorization_operators() {
@@ -206,22 +211,26 @@ std::vector<Operator> factorization_operators() {
     return tensor_row(target, "aten.div.Tensor", build);
   };
   return {
-      row("aten.cholesky.default", cholesky),
-      row("aten.cholesky_inverse.default", cholesky_inverse),
-      row("aten.cholesky_solve.default", cholesky_solve),
-      row("aten.linalg_cholesky.default", cholesky),
-      row("aten.linalg_cholesky_ex.default", cholesky),
-      row("aten.linalg_det.default", determinant),
-      row("aten.linalg_inv.default", inverse),
-      row("aten.linalg_inv_ex.default", inverse),
-      row("aten.linalg_qr.default", orthogonal),
-      row("aten.linalg_slogdet.default", signed_logarithm),
-      row("aten.linalg_solve.default", solve),
-      row("aten.linalg_solve_triangular.default", solve_triangular),
-      row("aten.logdet.default", log_determinant),
-      row("aten.qr.default", orthogonal),
-      row("aten.slogdet.default", signed_logarithm),
-      row("aten.triangular_solve.default", triangular_solve),
+      row("aten._linalg_det.default", exact<determinant>),
+      row("aten._linalg_slogdet.default", exact<signed_logarithm>),
+      row("aten._linalg_solve_ex.default", exact<solve>),
+      row("aten.cholesky.default", exact<cholesky>),
+      row("aten.cholesky_inverse.default", exact<cholesky_inverse>),
+      row("aten.cholesky_solve.default", exact<cholesky_solve>),
+      row("aten.linalg_cholesky.default", exact<cholesky>),
+      row("aten.linalg_cholesky_ex.default", exact<cholesky>),
+      row("aten.linalg_det.default", exact<determinant>),
+      row("aten.linalg_inv.default", exact<inverse>),
+      row("aten.linalg_inv_ex.default", exact<inverse>),
+      row("aten.linalg_qr.default", exact<orthogonal>),
+      row("aten.linalg_slogdet.default", exact<signed_logarithm>),
+      row("aten.linalg_solve.default", exact<solve>),
+      row("aten.linalg_solve_triangular.default", exact<solve_triangular>),
+      row("aten.logdet.default", exact<log_determinant>),
+      row("aten.matrix_exp.default", exact<exponential_of_matrix>),
+      row("aten.qr.default", exact<orthogonal>),
+      row("aten.slogdet.default", exact<signed_logarithm>),
+      row("aten.triangular_solve.default", exact<triangular_solve>),
   };
 }
 

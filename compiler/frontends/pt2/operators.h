@@ -27,6 +27,9 @@ class NodeImport : public GraphBuilder {
   const Node& node() const { return node_; }
   // Whether another node, or the result of the graph, reads an output of this one.
   bool is_read(size_t output) const;
+  // Whether every later node that reads the memory of this node's first tensor is of that operator,
+  // and no result of the graph does.
+  bool is_read_only_by(std::string_view target) const;
 
   // Arguments by their name in PyTorch's schema. Errors: kPt2Invalid for an argument of another
   // kind, and for an absent or None argument without a fallback.
@@ -200,10 +203,20 @@ inline Operator tensor_row(std::string_view target, std::string_view op,
   return {.target = target, .op = op, .build = build};
 }
 
+// A row's function whose ops quantization leaves float.
+template <Result<Values> (*build)(NodeImport&)>
+Result<Values> exact(NodeImport& node) {
+  const GraphBuilder::KeepsFloat kept(node);
+  return build(node);
+}
+
 // A constant of one element in the dtype of `like`, and `op` with one as its second operand.
 // Errors: those of GraphBuilder.
 Result<ValueId> number_like(NodeImport& node, ValueId like, double number);
 Result<ValueId> with_number(NodeImport& node, std::string_view op, ValueId x, double number);
+// a · b: linear with b's axes exchanged where b is a matrix of parameters, else matmul. Vectors
+// become matrices of one row or column.
+Result<ValueId> matrix_product_of(NodeImport& node, ValueId a, ValueId b);
 // The norm of x − y + eps along the last dimension.
 Result<ValueId> distance_of(NodeImport& node, ValueId x, ValueId y, double p, double eps,
                             bool keepdim);
@@ -273,6 +286,8 @@ std::vector<Operator> sampling_operators();
 std::vector<Operator> search_operators();
 std::vector<Operator> algebra_operators();
 std::vector<Operator> factorization_operators();
+std::vector<Operator> group_operators();
+std::vector<Operator> special_operators();
 
 // Those on complex numbers, a table of their own: the rows of others do not know them.
 std::vector<Operator> complex_operators();

@@ -583,6 +583,21 @@ def overwritten_parts(x, y):
     return whole, part + 1
 
 
+SQUARE = rand(5, 5) + torch.eye(5)[[2, 0, 1, 4, 3]]
+case(
+    "factorizations",
+    lambda x: (
+        torch.linalg.inv(x),
+        *torch.linalg.qr(x[:, :3]),
+        torch.linalg.det(x),
+        torch.linalg.solve(x + 0.1, x[:, 0]),
+        torch.linalg.cholesky((3 * x).abs().tril() + (3 * x).abs().tril().T + 9 * torch.eye(5)),
+        torch.linalg.solve_triangular(x.triu() + 2 * torch.eye(5), x, upper=True),
+        torch.matrix_exp(x),
+        torch.lgamma(x + 3),
+    ),
+    SQUARE,
+)
 case("overwritten_parts", overwritten_parts, X, X.flip(3))
 
 
