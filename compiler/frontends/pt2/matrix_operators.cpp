@@ -18,9 +18,9 @@ bool is_static(const Graph& graph, ValueId value) {
   return is_static(graph, graph.op(op).operands[0]);
 }
 
-// a · b: linear with b's axes exchanged where b is a matrix of parameters, else matmul. Vectors
-// become matrices of one row or column.
-Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
+}  // namespace
+
+Result<ValueId> matrix_product_of(NodeImport& node, ValueId a, ValueId b) {
   const bool whole = !is_float(node.type(a).dtype) && !node.type(a).quantized();
   if (node.type(b).rank() == 2 && node.type(a).rank() >= 1 && is_static(node.graph(), b) &&
       !whole) {
@@ -42,6 +42,8 @@ Result<ValueId> product(NodeImport& node, ValueId a, ValueId b) {
   if (right.size() == 1) shape.pop_back();
   return node.view(result, shape);
 }
+
+namespace {
 
 // value · factor.
 Result<ValueId> scaled(NodeImport& node, ValueId value, double factor, std::string_view name) {
@@ -86,7 +88,7 @@ Result<Values> add_product(NodeImport& node, std::string_view name_a, std::strin
   if (fixed) {
     DTR_ASSIGN(b, scaled(node, b, alpha, "alpha"));
   }
-  DTR_ASSIGN(ValueId result, product(node, a, b));
+  DTR_ASSIGN(ValueId result, matrix_product_of(node, a, b));
   if (!fixed) {
     DTR_ASSIGN(result, scaled(node, result, alpha, "alpha"));
   }
@@ -121,7 +123,7 @@ template <class Name>
 Result<Values> product_with(NodeImport& node, Name other) {
   DTR_ASSIGN(const ValueId a, node.tensor("self"));
   DTR_ASSIGN(const ValueId b, node.tensor(other));
-  DTR_ASSIGN(const ValueId result, product(node, a, b));
+  DTR_ASSIGN(const ValueId result, matrix_product_of(node, a, b));
   return Values{result};
 }
 Result<Values> mm(NodeImport& node) { return product_with(node, "mat2"); }
@@ -135,7 +137,7 @@ Result<Values> linear(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("input"));
   DTR_ASSIGN(const ValueId weight, node.tensor("weight"));
   if (node.type(weight).rank() == 1) {
-    DTR_ASSIGN(ValueId sums, product(node, x, weight));
+    DTR_ASSIGN(ValueId sums, matrix_product_of(node, x, weight));
     DTR_ASSIGN(const ValueId bias, node.optional_tensor("bias"));
     if (bias.valid()) {
       DTR_ASSIGN(sums, node.emit("aten.add.Tensor", {sums, bias}));
@@ -152,7 +154,7 @@ Result<Values> linear(NodeImport& node) {
     return Values{result};
   }
   DTR_ASSIGN(const ValueId right, node.transposed(weight));
-  DTR_ASSIGN(ValueId result, product(node, x, right));
+  DTR_ASSIGN(ValueId result, matrix_product_of(node, x, right));
   if (bias.valid()) {
     DTR_ASSIGN(result, node.emit("aten.add.Tensor", {result, bias}));
   }
@@ -268,7 +270,7 @@ Result<Values> tensordot(NodeImport& node) {
   Shape shape;
   DTR_ASSIGN(a, matrix(a, "dims_self", false, shape));
   DTR_ASSIGN(b, matrix(b, "dims_other", true, shape));
-  DTR_ASSIGN(const ValueId sums, product(node, a, b));
+  DTR_ASSIGN(const ValueId sums, matrix_product_of(node, a, b));
   DTR_ASSIGN(const ValueId result, node.view(sums, shape));
   return Values{result};
 }

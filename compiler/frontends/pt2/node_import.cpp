@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compiler/frontends/pt2/importer.h"
+#include "compiler/frontends/pt2/node_reads.h"
 #include "compiler/ops/constant_folding.h"
 #include "compiler/ops/ops.h"
 #include "device/numerics/requantize.h"
@@ -58,6 +59,26 @@ NodeImport::NodeImport(Importer& importer, size_t index)
 bool NodeImport::is_read(size_t output) const {
   return output < node_.outputs.size() &&
          importer_.scope_->last_use.contains(node_.outputs[output]);
+}
+
+bool NodeImport::is_read_only_by(std::string_view target) const {
+  const Importer::Scope& scope = *importer_.scope_;
+  const std::vector<Node>& nodes = scope.graph->nodes;
+  const auto binding = scope.bindings.find(first_read(node_));
+  if (binding == scope.bindings.end()) return false;
+  const std::vector<std::string_view>& names = scope.storages[binding->second.storage];
+  for (const std::string_view name : names) {
+    const auto last = scope.last_use.find(name);
+    if (last != scope.last_use.end() && last->second == nodes.size()) return false;
+  }
+  for (size_t i = source_ - scope.first_source + 1; i < nodes.size(); ++i) {
+    bool reads = false;
+    for_each_read(nodes[i], [&](std::string_view name) {
+      reads = reads || std::ranges::find(names, name) != names.end();
+    });
+    if (reads && operator_name(nodes[i]) != target) return false;
+  }
+  return true;
 }
 
 Place NodeImport::place() const { return importer_.place_of_source(source_); }

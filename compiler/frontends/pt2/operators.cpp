@@ -63,12 +63,16 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"div", "divide"},
     {"div", "true_divide"},
     {"erf", "special_erf"},
+    {"digamma", "special_digamma"},
+    {"digamma", "special_psi"},
     {"erfc", "special_erfc"},
     {"exp2", "special_exp2"},
     {"expm1", "special_expm1"},
     {"ge", "greater_equal"},
     {"gt", "greater"},
+    {"i0", "special_i0"},
     {"le", "less_equal"},
+    {"lgamma", "special_gammaln"},
     {"log1p", "special_log1p"},
     {"log_softmax", "special_log_softmax"},
     {"logsumexp", "special_logsumexp"},
@@ -77,9 +81,11 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"linalg_det", "det"},
     {"matmul", "linalg_matmul"},
     {"mul", "multiply"},
+    {"matrix_exp", "linalg_matrix_exp"},
     {"ne", "not_equal"},
     {"neg", "negative"},
     {"mH", "matrix_H"},
+    {"polygamma", "special_polygamma"},
     {"round", "special_round"},
     {"sigmoid", "special_expit"},
     {"sign", "sgn"},
@@ -130,7 +136,7 @@ Table make_table() {
         identity_operators,  index_operators,         mask_operators,       quantization_operators,
         recurrent_operators, scatter_operators,       statistics_operators, search_operators,
         algebra_operators,   factorization_operators, stacking_operators,   defined_operators,
-        sampling_operators})
+        sampling_operators,  group_operators,         special_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

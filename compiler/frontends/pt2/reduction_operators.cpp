@@ -43,7 +43,10 @@ Result<Values> cumulative_sum(NodeImport& node) {
   }
   const Type type = node.type(x);
   if (!is_float(type.dtype) || ops::is_static(node.graph(), x)) {
-    DTR_ASSIGN(const ValueId result, node.emit("aten.cumsum", {x}, {{"dim", dim}}));
+    DTR_ASSIGN(ValueId result, node.emit("aten.cumsum", {x}, {{"dim", dim}}));
+    if (dtype) {
+      DTR_ASSIGN(result, node.cast(result, *dtype));  // integers are added up in int64
+    }
     return Values{result};
   }
   if (type.rank() == 0) return Values{x};

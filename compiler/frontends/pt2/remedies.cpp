@@ -40,13 +40,10 @@ constexpr std::string_view kOfMasks =
 
 // Of numerical mathematics: iterations until something is small enough.
 constexpr std::string_view kIterations[] = {
-    "_linalg_eigh",      "_linalg_svd",     "geqrf",
-    "linalg_cond",       "linalg_eig",      "linalg_eigh",
-    "linalg_ldl",        "linalg_lu",       "linalg_matrix_exp",
-    "linalg_svd",        "linalg_svdvals",  "lu_unpack",
-    "matrix_exp",        "matrix_rank",     "svd",
-    "linalg_eigvals",    "linalg_eigvalsh", "linalg_lu_factor",
-    "linalg_matrix_rank"};
+    "_linalg_eigh",     "_linalg_svd",       "geqrf",     "linalg_cond",    "linalg_eig",
+    "linalg_eigh",      "linalg_ldl",        "linalg_lu", "linalg_svd",     "linalg_svdvals",
+    "lu_unpack",        "matrix_rank",       "svd",       "linalg_eigvals", "linalg_eigvalsh",
+    "linalg_lu_factor", "linalg_matrix_rank"};
 
 // Operators that run_decompositions() leaves as they are, or makes others of that are refused.
 constexpr Remedy kReplacements[] = {
@@ -84,9 +81,6 @@ std::string remedy_of_missing(std::string_view target, MissingKind kind) {
   const auto replacement = std::ranges::find_if(
       kReplacements, [&](const Remedy& remedy) { return name.starts_with(remedy.name); });
   if (replacement != std::end(kReplacements)) return std::string(replacement->text);
-  if (target.starts_with("transformers.grouped_mm"))
-    return "make the model with another form of its experts: "
-           "AutoConfig.from_pretrained(NAME, experts_implementation=\"batched_mm\")";
   if (!target.starts_with("aten."))
     return fmt::format(
         "{} is not PyTorch's own operator: write what it computes with operators that `deuteron "
