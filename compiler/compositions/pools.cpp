@@ -11,31 +11,20 @@ namespace {
 
 constexpr int64_t kMostInWindows = int64_t{1} << 24;  // of all windows
 
-}  // namespace
-
-Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const ops::WindowAxis& axis) {
-  if (axis.kernel > kMostInWindows / std::max<int64_t>(axis.out, 1))
-    return builder.unsupported(fmt::format("{} windows of {} elements", axis.out, axis.kernel));
-  std::vector<Ints> windows;
-  for (int64_t o = 0; o < axis.out; ++o) {
-    Ints& window = windows.emplace_back();
-    const ops::WindowAxis::Taps taps = axis.taps(o);
-    for (int64_t k = taps.begin; k < taps.end; ++k)
-      window.push_back(axis.first(o) + k * axis.dilation);
-  }
-  return windows;
-}
-
-// Windows of fewer places than others have one of them several times.
-Result<ValueId> places_of_greatest(GraphBuilder& builder, ValueId x, const Windows& windows,
-                                   const Shape& of_result) {
+// The elements of all windows, (planes, windows, elements), and the places of x that they have;
+// where each window begins in that list. Windows of fewer places than others have one of them
+// several times.
+struct Unfolded {
+  ValueId elements, places, starts;
+};
+Result<Unfolded> unfolded(GraphBuilder& builder, ValueId x, const Windows& windows) {
   const Shape shape = builder.type(x).shape;
   const Shape in(shape.end() - static_cast<int64_t>(windows.size()), shape.end());
   Shape out, sizes;
   for (const std::vector<Ints>& row : windows) {
     size_t size = 0;
     for (const Ints& window : row) {
-      if (window.empty()) return builder.unsupported("the index of a window without elements");
+      if (window.empty()) return builder.unsupported("a window without elements");
       size = std::max(size, window.size());
     }
     out.push_back(static_cast<int64_t>(row.size()));
@@ -61,16 +50,48 @@ Result<ValueId> places_of_greatest(GraphBuilder& builder, ValueId x, const Windo
     }
   }
   const int64_t elements = element_count(in), planes = builder.type(x).elements() / elements;
-  DTR_ASSIGN(const ValueId table, builder.constant(DType::kInt64, source));
-  DTR_ASSIGN(const ValueId starts, builder.constant(DType::kInt64, first));
+  Unfolded result;
+  DTR_ASSIGN(result.places, builder.constant(DType::kInt64, source));
+  DTR_ASSIGN(result.starts, builder.constant(DType::kInt64, first));
   DTR_ASSIGN(ValueId all, builder.view(x, {planes, elements}));
-  DTR_ASSIGN(all, builder.emit("aten.index_select", {all, table}, {{"dim", int64_t{1}}}));
-  DTR_ASSIGN(all, builder.view(all, {planes, places, size}));
-  DTR_ASSIGN(ValueId best,
-             builder.emit("aten.argmax", {all}, {{"dim", int64_t{2}}, {"keepdim", false}}));
-  DTR_ASSIGN(best, builder.emit("aten.add.Tensor", {best, starts}));
-  DTR_ASSIGN(best, builder.emit("aten.index_select", {table, best}, {{"dim", int64_t{0}}}));
+  DTR_ASSIGN(all, builder.emit("aten.index_select", {all, result.places}, {{"dim", int64_t{1}}}));
+  DTR_ASSIGN(result.elements, builder.view(all, {planes, places, size}));
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const ops::WindowAxis& axis) {
+  if (axis.kernel > kMostInWindows / std::max<int64_t>(axis.out, 1))
+    return builder.unsupported(fmt::format("{} windows of {} elements", axis.out, axis.kernel));
+  std::vector<Ints> windows;
+  for (int64_t o = 0; o < axis.out; ++o) {
+    Ints& window = windows.emplace_back();
+    const ops::WindowAxis::Taps taps = axis.taps(o);
+    for (int64_t k = taps.begin; k < taps.end; ++k)
+      window.push_back(axis.first(o) + k * axis.dilation);
+  }
+  return windows;
+}
+
+Result<ValueId> places_of_greatest(GraphBuilder& builder, ValueId x, const Windows& windows,
+                                   const Shape& of_result) {
+  DTR_ASSIGN(const Unfolded all, unfolded(builder, x, windows));
+  DTR_ASSIGN(ValueId best, builder.emit("aten.argmax", {all.elements},
+                                        {{"dim", int64_t{2}}, {"keepdim", false}}));
+  DTR_ASSIGN(best, builder.emit("aten.add.Tensor", {best, all.starts}));
+  DTR_ASSIGN(best, builder.emit("aten.index_select", {all.places, best}, {{"dim", int64_t{0}}}));
   return builder.view(best, of_result);
+}
+
+Result<ValueId> greatest_of_windows(GraphBuilder& builder, ValueId x, const Windows& windows) {
+  DTR_ASSIGN(const Unfolded all, unfolded(builder, x, windows));
+  DTR_ASSIGN(const ValueId best,
+             builder.emit("aten.amax", {all.elements}, {{"dim", Ints{2}}, {"keepdim", false}}));
+  Shape shape = builder.type(x).shape;
+  shape.resize(shape.size() - windows.size());
+  for (const std::vector<Ints>& row : windows) shape.push_back(static_cast<int64_t>(row.size()));
+  return builder.view(best, shape);
 }
 
 Result<ValueId> put_to_places(GraphBuilder& builder, ValueId x, ValueId places, const Ints& size) {

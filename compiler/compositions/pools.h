@@ -19,6 +19,9 @@ Result<std::vector<Ints>> windows_of(const GraphBuilder& builder, const ops::Win
 Result<ValueId> places_of_greatest(GraphBuilder& builder, ValueId x, const Windows& windows,
                                    const Shape& of_result);
 
+// The greatest element of each window, of any dtype. Errors: the same.
+Result<ValueId> greatest_of_windows(GraphBuilder& builder, ValueId x, const Windows& windows);
+
 // Zeros of `size` in place of the last dimensions of x, with each element of x at the place of its
 // plane that `places` numbers. Errors: those of GraphBuilder::emit; shapes that do not fit.
 Result<ValueId> put_to_places(GraphBuilder& builder, ValueId x, ValueId places, const Ints& size);

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/compositions/indices.h"
+#include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -127,6 +129,36 @@ Result<Values> sort(NodeImport& node) {
 Result<Values> argsort(NodeImport& node) {
   DTR_ASSIGN(const Values sorted, sort(node));
   return Values{sorted[1]};
+}
+
+// Rows of a table that are longer than allowed, at the length that is. Where only look-ups read the
+// table, those of rows that no index names do not matter, so that the table of a constant is one.
+Result<Values> embedding_renorm(NodeImport& node) {
+  DTR_ASSIGN(const ValueId table, node.tensor("self"));
+  DTR_ASSIGN(const ValueId indices, node.tensor("indices"));
+  DTR_ASSIGN(const double most, node.number("max_norm"));
+  DTR_ASSIGN(const double order, node.number("norm_type", 2));
+  const Shape shape = node.type(table).shape;
+  if (shape.size() != 2)
+    return node.unsupported(fmt::format("a table of the shape {}", to_string(shape)));
+  DTR_ASSIGN(const ValueId lengths, compositions::vector_norm(node, table, order, {1}, true));
+  DTR_ASSIGN(const ValueId is_longer, with_number(node, "aten.gt.Tensor", lengths, most));
+  DTR_ASSIGN(const ValueId divisor, with_number(node, "aten.add.Tensor", lengths, 1e-7));
+  DTR_ASSIGN(const ValueId allowed, number_like(node, lengths, most));
+  DTR_ASSIGN(const ValueId unit, number_like(node, lengths, 1));
+  DTR_ASSIGN(ValueId factor, node.emit("aten.div.Tensor", {allowed, divisor}));
+  DTR_ASSIGN(factor, node.emit("aten.where.self", {is_longer, factor, unit}));
+  if (!node.is_read_only_by("aten.embedding.default")) {
+    std::vector<double> numbers(static_cast<size_t>(shape[0]));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    const DType dtype = node.type(indices).dtype;
+    DTR_ASSIGN(const ValueId rows, node.GraphBuilder::constant(dtype, numbers, Shape{shape[0], 1}));
+    DTR_ASSIGN(const ValueId named, node.view(indices, {1, node.type(indices).elements()}));
+    DTR_ASSIGN(ValueId is_named, node.emit("aten.eq.Tensor", {rows, named}));
+    DTR_ASSIGN(is_named, node.emit("aten.amax", {is_named}, {{"dim", Ints{1}}, {"keepdim", true}}));
+    DTR_ASSIGN(factor, node.emit("aten.where.self", {is_named, factor, unit}));
+  }
+  return one(node.emit("aten.mul.Tensor", {table, factor}));
 }
 
 // ---- bags of embeddings: rows of a table, reduced bag by bag
@@ -288,6 +320,7 @@ std::vector<Operator> index_operators() {
       tensor_row("aten.max.dim", kArgmax, extreme_with_index<kAmax, kArgmax>),
       tensor_row("aten.min.dim", kArgmin, extreme_with_index<kAmin, kArgmin>),
       tensor_row("aten.embedding.default", "aten.index_select", embedding),
+      tensor_row("aten.embedding_renorm.default", "aten.mul.Tensor", embedding_renorm),
       tensor_row("aten.index.Tensor", "aten.index_select", index),
       tensor_row("aten.index_select.default", "aten.index_select", index_select),
       tensor_row("aten._embedding_bag.default", "aten.index_select", embedding_bag),

@@ -64,16 +64,6 @@ Result<Attributes> window_attributes(NodeImport& node, size_t spatial) {
                     {"ceil_mode", ceil_mode}};
 }
 
-template <size_t spatial>
-Result<Values> max_pool(NodeImport& node) {
-  return pooled(node, spatial, [&](ValueId x) -> Result<ValueId> {
-    DTR_ASSIGN(Attributes attributes, window_attributes(node, spatial));
-    DTR_ASSIGN(Ints dilation, window(node, "dilation", spatial, 1, 1));
-    attributes.set("dilation", std::move(dilation));
-    return node.emit("aten.max_pool2d", {x}, attributes);
-  });
-}
-
 // The last dimensions of a shape.
 Ints last(const Shape& shape, size_t count) {
   return {shape.end() - static_cast<int64_t>(count), shape.end()};
@@ -97,6 +87,39 @@ Result<compositions::Windows> windows_of(const NodeImport& node, const Attribute
                                                            .dilation = dilation[at]}));
   }
   return windows;
+}
+
+// Of integers, by the elements of each window: a pool computes in float.
+Result<ValueId> max_pool_of_integers(NodeImport& node, ValueId x, const Attributes& attributes) {
+  const Ints in = last(node.type(x).shape, 2);
+  Ints out;
+  for (size_t d = 0; d < 2; ++d) {
+    const auto of = [&](std::string_view name) { return attributes.get<Ints>(name)[d]; };
+    const ops::WindowAxis axis{.in = in[d],
+                               .kernel = of("kernel_size"),
+                               .stride = of("stride"),
+                               .pad = of("padding"),
+                               .pad_end = of("padding"),
+                               .dilation = of("dilation")};
+    if (axis.stride < 1 || axis.kernel < 1 || axis.dilation < 1 || axis.pad < 0)
+      return node.unsupported("a window without elements");
+    out.push_back(ops::window_outputs(axis, attributes.get<bool>("ceil_mode")));
+    if (out.back() < 1) return node.unsupported("a window that is larger than its operand");
+  }
+  DTR_ASSIGN(const compositions::Windows windows, windows_of(node, attributes, in, out));
+  return compositions::greatest_of_windows(node, x, windows);
+}
+
+template <size_t spatial>
+Result<Values> max_pool(NodeImport& node) {
+  return pooled(node, spatial, [&](ValueId x) -> Result<ValueId> {
+    DTR_ASSIGN(Attributes attributes, window_attributes(node, spatial));
+    DTR_ASSIGN(Ints dilation, window(node, "dilation", spatial, 1, 1));
+    attributes.set("dilation", std::move(dilation));
+    if (!is_float(node.type(x).dtype) && !node.type(x).quantized())
+      return max_pool_of_integers(node, x, attributes);
+    return node.emit("aten.max_pool2d", {x}, attributes);
+  });
 }
 
 // The windows that divide dimensions into so many parts, which may overlap by one.

@@ -154,10 +154,9 @@ Result<Values> diagonal(NodeImport& node) {
                        {{"dim", static_cast<int64_t>(flat.size()) - 1}}));
 }
 
-// Of a contiguous tensor, as PyTorch's default layout is; exports of others fail at their check.
-Result<Values> as_strided(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const Ints size, node.ints("size"));
+// The places in a contiguous tensor, as PyTorch's default layout is, that a view by strides has;
+// exports of others fail at their check.
+Result<std::vector<double>> strided_places(NodeImport& node, ValueId x, const Ints& size) {
   DTR_ASSIGN(const Ints stride, node.ints("stride"));
   DTR_ASSIGN(const int64_t first, node.integer("storage_offset", 0));
   if (size.size() != stride.size()) return node.unsupported("sizes and strides of different ranks");
@@ -174,7 +173,31 @@ Result<Values> as_strided(NodeImport& node) {
   const auto elements = static_cast<double>(node.type(x).elements());
   if (std::ranges::any_of(places, [&](double place) { return place < 0 || place >= elements; }))
     return node.unsupported("strides that leave the tensor");
+  return places;
+}
+Result<Values> as_strided(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const Ints size, node.ints("size"));
+  DTR_ASSIGN(const std::vector<double> places, strided_places(node, x, size));
   return one(compositions::take(node, x, places, {size.begin(), size.end()}));
+}
+// A copy of the tensor with that view replaced.
+Result<Values> as_strided_scatter(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId part, node.tensor("src"));
+  DTR_ASSIGN(const Ints size, node.ints("size"));
+  DTR_ASSIGN(const std::vector<double> places, strided_places(node, x, size));
+  const auto count = static_cast<int64_t>(places.size());
+  if (node.type(part).elements() != count)
+    return node.unsupported(
+        fmt::format("{} elements for a view of {}", node.type(part).elements(), to_string(size)));
+  const Shape shape = node.type(x).shape;
+  DTR_ASSIGN(part, node.cast(part, node.type(x).dtype));
+  DTR_ASSIGN(part, node.view(part, {count}));
+  DTR_ASSIGN(const ValueId index, node.GraphBuilder::constant(DType::kInt64, places));
+  DTR_ASSIGN(ValueId all, node.view(x, {node.type(x).elements()}));
+  DTR_ASSIGN(all, compositions::scatter(node, all, 0, index, part, false));
+  return one(node.view(all, shape));
 }
 
 // ---- distances
@@ -266,6 +289,7 @@ std::vector<Operator> scatter_operators() {
       tensor_row("aten._pdist_forward.default", "aten.sqrt", pdist),
       tensor_row("aten.as_strided.default", "aten.index_select", as_strided),
       tensor_row("aten.as_strided_copy.default", "aten.index_select", as_strided),
+      tensor_row("aten.as_strided_scatter.default", "aten.index_put", as_strided_scatter),
       tensor_row("aten.cdist.default", "aten.sqrt", cdist),
       tensor_row("aten.diagonal.default", "aten.index_select", diagonal),
       tensor_row("aten.diagonal_scatter.default", "aten.where.self", diagonal_scatter),

@@ -232,6 +232,42 @@ Result<Values> median(NodeImport& node) {
   return kth_least(node, x, (count + 1) / 2, dim, keepdim);
 }
 
+// Of the elements that are numbers; NaN where none is. The others are put behind them.
+Result<Values> median_of_numbers(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  if (!is_float(node.type(x).dtype)) return median(node);
+  const bool of_all = !node.has("dim");
+  if (of_all || node.type(x).rank() == 0) {
+    DTR_ASSIGN(x, node.view(x, {node.type(x).elements()}));
+  }
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank(), 0));
+  DTR_ASSIGN(bool keepdim, node.boolean("keepdim", false));
+  keepdim = keepdim && node.stated_shape().size() == node.type(x).rank();
+  const int64_t count = node.type(x).shape[static_cast<size_t>(dim)];
+  DTR_ASSIGN(const ValueId missing, node.emit("aten.ne.Tensor", {x, x}));
+  DTR_ASSIGN(const ValueId infinity, number_like(node, x, INFINITY));
+  DTR_ASSIGN(const ValueId kept, node.emit("aten.where.self", {missing, infinity, x}));
+  DTR_ASSIGN(const compositions::Extremes sorted, compositions::top(node, kept, count, dim, false));
+  DTR_ASSIGN(const ValueId is_number, node.emit("aten.logical_not", {missing}));
+  DTR_ASSIGN(const ValueId there, node.emit("aten.sum.dim_IntList", {is_number},
+                                            {{"dim", Ints{dim}}, {"keepdim", true}}));
+  // Of an even number of elements the lower one: (there − 1) / 2, from 0.
+  DTR_ASSIGN(ValueId rank, with_number(node, "aten.maximum", there, 1));
+  DTR_ASSIGN(rank, with_number(node, "aten.sub.Tensor", rank, 1));
+  DTR_ASSIGN(const ValueId two, number_like(node, rank, 2));
+  DTR_ASSIGN(rank, node.emit("aten.div.Tensor_mode", {rank, two},
+                             {{"rounding_mode", std::string("floor")}}));
+  DTR_ASSIGN(ValueId value, compositions::gather(node, sorted.values, dim, rank));
+  DTR_ASSIGN(const ValueId some, with_number(node, "aten.gt.Tensor", there, 0));
+  DTR_ASSIGN(const ValueId none, number_like(node, value, NAN));
+  DTR_ASSIGN(value, node.emit("aten.where.self", {some, value, none}));
+  DTR_ASSIGN(value, without_dim(node, value, dim, keepdim));
+  if (of_all) return Values{value};
+  DTR_ASSIGN(ValueId index, compositions::gather(node, sorted.indices, dim, rank));
+  DTR_ASSIGN(index, without_dim(node, index, dim, keepdim));
+  return Values{value, index};
+}
+
 Result<Values> one_hot(NodeImport& node) {
   DTR_ASSIGN(ValueId index, node.tensor("self"));
   DTR_ASSIGN(const int64_t classes, node.integer("num_classes", -1));
@@ -367,6 +403,8 @@ std::vector<Operator> search_operators() {
       tensor_row("aten.logcumsumexp.default", "aten.linear", running_log_sum_exp),
       tensor_row("aten.median.default", "aten.argmin", median),
       tensor_row("aten.median.dim", "aten.argmin", median),
+      tensor_row("aten.nanmedian.default", "aten.argmin", median_of_numbers),
+      tensor_row("aten.nanmedian.dim", "aten.argmin", median_of_numbers),
       tensor_row("aten.nan_to_num.default", "aten.where.self", nan_to_num),
       tensor_row("aten.one_hot.default", "aten.eq.Tensor", one_hot),
       tensor_row("aten.scatter_reduce.two", "aten.index_put", scatter_reduce),

@@ -54,33 +54,127 @@ Result<ValueId> at_rank(NodeImport& node, ValueId sorted, int64_t dim, const Ran
   return node.emit("aten.add.Tensor", {from_upper ? upper : lower, part});
 }
 
-// One quantile: an export refuses those of a tensor.
-Result<Values> quantile(NodeImport& node) {
-  DTR_ASSIGN(ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const double q, node.number("q"));
-  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
-  DTR_ASSIGN(const std::string_view interpolation, node.string("interpolation", "linear"));
-  if (!(q >= 0 && q <= 1)) return node.unsupported(fmt::format("the quantile {}", q));
-  Shape reduced = node.type(x).shape;
+// What a quantile is taken of.
+struct Ranked {
+  ValueId x;
   int64_t dim = 0;
+  Shape reduced;  // of the result, without a dimension of several quantiles
+};
+Result<Ranked> ranked(NodeImport& node) {
+  Ranked of;
+  DTR_ASSIGN(of.x, node.tensor("self"));
+  DTR_ASSIGN(const bool keepdim, node.boolean("keepdim", false));
+  of.reduced = node.type(of.x).shape;
   if (node.has("dim")) {
-    DTR_ASSIGN(dim, node.dim("dim", reduced.size()));
-    if (!reduced.empty()) {
-      reduced[static_cast<size_t>(dim)] = 1;
-      if (!keepdim) reduced.erase(reduced.begin() + dim);
+    DTR_ASSIGN(of.dim, node.dim("dim", of.reduced.size()));
+    if (!of.reduced.empty()) {
+      of.reduced[static_cast<size_t>(of.dim)] = 1;
+      if (!keepdim) of.reduced.erase(of.reduced.begin() + of.dim);
     }
   } else {
-    reduced.assign(keepdim ? reduced.size() : 0, 1);
-    DTR_ASSIGN(x, node.view(x, {node.type(x).elements()}));
+    of.reduced.assign(keepdim ? of.reduced.size() : 0, 1);
+    DTR_ASSIGN(of.x, node.view(of.x, {node.type(of.x).elements()}));
   }
-  if (node.type(x).rank() == 0) {
-    DTR_ASSIGN(x, node.view(x, {1}));
+  if (node.type(of.x).rank() == 0) {
+    DTR_ASSIGN(of.x, node.view(of.x, {1}));
   }
-  const int64_t count = node.type(x).shape[static_cast<size_t>(dim)];
-  DTR_ASSIGN(const compositions::Extremes sorted, compositions::top(node, x, count, dim, false));
+  return of;
+}
+
+// One quantile, which is known.
+Result<Values> quantile(NodeImport& node) {
+  DTR_ASSIGN(const Ranked of, ranked(node));
+  DTR_ASSIGN(const double q, node.number("q"));
+  DTR_ASSIGN(const std::string_view interpolation, node.string("interpolation", "linear"));
+  if (!(q >= 0 && q <= 1)) return node.unsupported(fmt::format("the quantile {}", q));
+  const int64_t count = node.type(of.x).shape[static_cast<size_t>(of.dim)];
+  DTR_ASSIGN(const compositions::Extremes sorted,
+             compositions::top(node, of.x, count, of.dim, false));
   DTR_ASSIGN(const ValueId found,
-             at_rank(node, sorted.values, dim, rank_of(q, count, interpolation)));
-  return one(node.view(found, reduced));
+             at_rank(node, sorted.values, of.dim, rank_of(q, count, interpolation)));
+  return one(node.view(found, of.reduced));
+}
+
+// Quantiles of a tensor, which may be computed; with `of_numbers` those of the elements that are
+// numbers, of which each row may have another count. The ranks are computed as PyTorch does, and
+// the elements there gathered.
+template <bool kOfNumbers>
+Result<Values> quantiles(NodeImport& node) {
+  DTR_ASSIGN(const Ranked of, ranked(node));
+  DTR_ASSIGN(const std::string_view interpolation, node.string("interpolation", "linear"));
+  DTR_ASSIGN(ValueId q, node.tensor_or_scalar("q", of.x));
+  const Shape of_q = node.type(q).shape;
+  if (of_q.size() > 1) return node.unsupported(fmt::format("quantiles of {}", to_string(of_q)));
+  // The ranked dimension last.
+  const auto rank = static_cast<int64_t>(node.type(of.x).rank());
+  Ints order, back;
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != of.dim) order.push_back(d);
+  order.push_back(of.dim);
+  DTR_ASSIGN(ValueId x, node.permute(of.x, order));
+  const int64_t count = node.type(x).shape.back();
+  ValueId places, there;
+  DTR_ASSIGN(q, node.view(q, {node.type(q).elements()}));
+  if (kOfNumbers) {
+    DTR_ASSIGN(const ValueId missing, node.emit("aten.ne.Tensor", {x, x}));
+    DTR_ASSIGN(const ValueId infinity, number_like(node, x, INFINITY));
+    DTR_ASSIGN(x, node.emit("aten.where.self", {missing, infinity, x}));
+    DTR_ASSIGN(const ValueId is_number, node.emit("aten.logical_not", {missing}));
+    DTR_ASSIGN(there, node.emit("aten.sum.dim_IntList", {is_number},
+                                {{"dim", Ints{rank - 1}}, {"keepdim", true}}));
+    DTR_ASSIGN(there, node.cast(there, node.type(x).dtype));
+    DTR_ASSIGN(ValueId last, with_number(node, "aten.sub.Tensor", there, 1));
+    DTR_ASSIGN(last, with_number(node, "aten.maximum", last, 0));
+    DTR_ASSIGN(places, node.emit("aten.mul.Tensor", {last, q}));
+  } else {
+    DTR_ASSIGN(places, with_number(node, "aten.mul.Tensor", q, static_cast<double>(count - 1)));
+  }
+  Shape shape = node.type(x).shape;
+  shape.back() = node.type(q).elements();
+  DTR_ASSIGN(places, node.expand(places, shape));
+  const auto at = [&](std::string_view rounding) -> Result<ValueId> {
+    DTR_ASSIGN(const ValueId rounded, node.emit(rounding, {places}));
+    return node.cast(rounded, DType::kInt64);
+  };
+  DTR_ASSIGN(const compositions::Extremes sorted,
+             compositions::top(node, x, count, rank - 1, false));
+  const bool one_of_them = interpolation == "nearest" || interpolation == "higher";
+  DTR_ASSIGN(const ValueId lower_place, at(interpolation == "nearest"  ? "aten.round"
+                                           : interpolation == "higher" ? "aten.ceil"
+                                                                       : "aten.floor"));
+  DTR_ASSIGN(ValueId found, compositions::gather(node, sorted.values, rank - 1, lower_place));
+  if (!one_of_them && interpolation != "lower") {
+    DTR_ASSIGN(const ValueId upper_place, at("aten.ceil"));
+    DTR_ASSIGN(const ValueId upper,
+               compositions::gather(node, sorted.values, rank - 1, upper_place));
+    DTR_ASSIGN(const ValueId floor, node.emit("aten.floor", {places}));
+    DTR_ASSIGN(ValueId weight, node.emit("aten.sub.Tensor", {places, floor}));
+    if (interpolation == "midpoint") {
+      DTR_ASSIGN(weight, number_like(node, places, 0.5));
+    }
+    // The shorter way, as PyTorch takes it. Equal elements, which may be infinite, stay.
+    DTR_ASSIGN(const ValueId way, node.emit("aten.sub.Tensor", {upper, found}));
+    DTR_ASSIGN(const ValueId from_upper, with_number(node, "aten.ge.Tensor", weight, 0.5));
+    DTR_ASSIGN(const ValueId rest, with_number(node, "aten.sub.Tensor", weight, 1));
+    DTR_ASSIGN(const ValueId start, node.emit("aten.where.self", {from_upper, upper, found}));
+    DTR_ASSIGN(const ValueId part, node.emit("aten.where.self", {from_upper, rest, weight}));
+    DTR_ASSIGN(const ValueId moved, node.emit("aten.mul.Tensor", {way, part}));
+    DTR_ASSIGN(const ValueId between, node.emit("aten.add.Tensor", {start, moved}));
+    DTR_ASSIGN(const ValueId same, node.emit("aten.eq.Tensor", {upper, found}));
+    DTR_ASSIGN(found, node.emit("aten.where.self", {same, found, between}));
+  }
+  if (kOfNumbers) {
+    DTR_ASSIGN(const ValueId some, with_number(node, "aten.gt.Tensor", there, 0));
+    DTR_ASSIGN(const ValueId none, number_like(node, found, NAN));
+    DTR_ASSIGN(found, node.emit("aten.where.self", {some, found, none}));
+  }
+  // The quantiles first.
+  back.push_back(rank - 1);
+  for (int64_t d = 0; d + 1 < rank; ++d) back.push_back(d);
+  DTR_ASSIGN(found, node.permute(found, back));
+  Shape result = of.reduced;
+  result.insert(result.begin(), of_q.begin(), of_q.end());
+  return one(node.view(found, result));
 }
 
 // ---- counts
@@ -236,6 +330,9 @@ std::vector<Operator> statistics_operators() {
       tensor_row("aten.cumulative_trapezoid.x", "aten.add.Tensor", area<true>),
       tensor_row("aten.histc.default", "aten.eq.Tensor", histogram),
       tensor_row("aten.mode.default", "aten.eq.Tensor", mode),
+      tensor_row("aten.nanquantile.default", "aten.argmin", quantiles<true>),
+      tensor_row("aten.nanquantile.scalar", "aten.argmin", quantiles<true>),
+      tensor_row("aten.quantile.default", "aten.argmin", quantiles<false>),
       tensor_row("aten.quantile.scalar", "aten.argmin", quantile),
       tensor_row("aten.trapezoid.dx", "aten.sum.dim_IntList", area<false>),
       tensor_row("aten.trapezoid.x", "aten.sum.dim_IntList", area<false>),
