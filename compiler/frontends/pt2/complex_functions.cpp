@@ -285,6 +285,45 @@ Result<Parts> silu(NodeImport& node, const Parts& x) {
   return product(node, x, factor);
 }
 
+// log(x + √(x² + 1)), of the one of x and −x whose parts do not cancel.
+Result<Parts> inverse_of_sinh(NodeImport& node, const Parts& x) {
+  DTR_ASSIGN(const ValueId unit, number_like(node, x.real, 1));
+  DTR_ASSIGN(const ValueId minus, number_like(node, x.real, -1));
+  DTR_ASSIGN(const ValueId negative, with_number(node, "aten.lt.Tensor", x.real, 0));
+  DTR_ASSIGN(const ValueId side, node.emit("aten.where.self", {negative, minus, unit}));
+  DTR_ASSIGN(const Parts positive, scaled(node, x, side));
+  DTR_ASSIGN(Parts result, square(node, positive));
+  DTR_ASSIGN(result, plus_number(node, result, 1));
+  DTR_ASSIGN(result, root(node, result));
+  DTR_ASSIGN(result, sum(node, positive, result));
+  DTR_ASSIGN(result, logarithm(node, result));
+  return scaled(node, result, side);
+}
+// log(x + √(x + 1) √(x − 1)).
+Result<Parts> inverse_of_cosh(NodeImport& node, const Parts& x) {
+  DTR_ASSIGN(Parts above, plus_number(node, x, 1));
+  DTR_ASSIGN(Parts below, plus_number(node, x, -1));
+  DTR_ASSIGN(above, root(node, above));
+  DTR_ASSIGN(below, root(node, below));
+  DTR_ASSIGN(Parts result, product(node, above, below));
+  DTR_ASSIGN(result, sum(node, x, result));
+  return logarithm(node, result);
+}
+// (log(1 + x) − log(1 − x)) / 2.
+Result<Parts> inverse_of_tanh(NodeImport& node, const Parts& x) {
+  DTR_ASSIGN(const Parts opposite, times(node, x, -1));
+  DTR_ASSIGN(const Parts above, logarithm_of_more(node, x));
+  DTR_ASSIGN(const Parts below, logarithm_of_more(node, opposite));
+  DTR_ASSIGN(const Parts way, sum(node, above, below, kMinus));
+  return times(node, way, 0.5);
+}
+// π/2 − asin x.
+Result<Parts> inverse_of_cosine(NodeImport& node, const Parts& x) {
+  DTR_ASSIGN(const Parts sine, turned_there_and_back<inverse_of_sinh>(node, x));
+  DTR_ASSIGN(const Parts opposite, times(node, sine, -1));
+  return plus_number(node, opposite, std::numbers::pi / 2);
+}
+
 template <Unary kOf>
 Result<Values> function(NodeImport& node) {
   DTR_ASSIGN(const Parts x, parts_of(node, "self"));
@@ -528,6 +567,86 @@ Result<Values> solve(NodeImport& node) {
   return one(joined(node, result));
 }
 
+// ---- determinants
+
+// Where `condition` holds a, else b.
+Result<Parts> chosen(NodeImport& node, ValueId condition, const Parts& a, const Parts& b) {
+  Parts result;
+  DTR_ASSIGN(result.real, node.emit("aten.where.self", {condition, a.real, b.real}));
+  DTR_ASSIGN(result.imaginary, node.emit("aten.where.self", {condition, a.imaginary, b.imaginary}));
+  return result;
+}
+Result<Parts> sliced(NodeImport& node, const Parts& x, int64_t dim, int64_t from, int64_t to) {
+  Parts result;
+  DTR_ASSIGN(result.real, node.slice(x.real, dim, from, to));
+  DTR_ASSIGN(result.imaginary, node.slice(x.imaginary, dim, from, to));
+  return result;
+}
+
+// By elimination. In each step the row whose first element is the longest takes the place of the
+// first one, and the sign of the product of the pivots changes if it is another one.
+Result<Values> determinant(NodeImport& node) {
+  constexpr int64_t kMostRows = compositions::kMostSteps;
+  DTR_ASSIGN(Parts x, parts_of(node, node.has("A") ? "A" : "self"));
+  const Shape shape = node.type(x.real).shape;
+  const size_t rank = shape.size();
+  if (rank < 2 || shape[rank - 1] != shape[rank - 2] || shape.back() < 1 ||
+      shape.back() > kMostRows)
+    return node.unsupported(fmt::format("matrices of {}: square ones up to {} × {}",
+                                        to_string(shape), kMostRows, kMostRows),
+                            "compute the determinant of a larger matrix outside of the model");
+  const auto row_dim = static_cast<int64_t>(rank) - 2;
+  Parts result;
+  DTR_ASSIGN(const ValueId zero, number_like(node, x.real, 0));
+  DTR_ASSIGN(const ValueId unit, number_like(node, x.real, 1));
+  DTR_ASSIGN(const ValueId minus, number_like(node, x.real, -1));
+  for (int64_t left = shape.back(); left > 0; --left) {
+    DTR_ASSIGN(Parts first, sliced(node, x, row_dim, 0, 1));
+    Parts others;
+    if (left > 1) {
+      DTR_ASSIGN(const Parts column, sliced(node, x, row_dim + 1, 0, 1));
+      DTR_ASSIGN(const ValueId length, squared_length(node, column));
+      DTR_ASSIGN(const ValueId place,
+                 node.emit("aten.argmax", {length}, {{"dim", row_dim}, {"keepdim", true}}));
+      std::vector<double> numbers(static_cast<size_t>(left));
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i);
+      DTR_ASSIGN(const ValueId all,
+                 node.GraphBuilder::constant(DType::kInt64, numbers, Shape{left, 1}));
+      DTR_ASSIGN(const ValueId here, node.emit("aten.eq.Tensor", {all, place}));
+      DTR_ASSIGN(others, chosen(node, here, first, x));
+      DTR_ASSIGN(others, sliced(node, others, row_dim, 1, left));
+      DTR_ASSIGN(Parts picked, chosen(node, here, x, {zero, zero}));
+      for (ValueId* part : {&picked.real, &picked.imaginary}) {
+        DTR_ASSIGN(*part, node.emit("aten.sum.dim_IntList", {*part},
+                                    {{"dim", Ints{row_dim}}, {"keepdim", true}}));
+      }
+      DTR_ASSIGN(const ValueId stays, with_number(node, "aten.eq.Tensor", place, 0));
+      DTR_ASSIGN(const ValueId sign, node.emit("aten.where.self", {stays, unit, minus}));
+      first = picked;
+      DTR_ASSIGN(const Parts pivot, sliced(node, first, row_dim + 1, 0, 1));
+      DTR_ASSIGN(const Parts turned_pivot, scaled(node, pivot, sign));
+      DTR_ASSIGN(result, result.real.valid() ? product(node, result, turned_pivot)
+                                             : Result<Parts>(turned_pivot));
+      // A column of zeros has no pivot, and a determinant of 0.
+      DTR_ASSIGN(const ValueId size, squared_length(node, pivot));
+      DTR_ASSIGN(const ValueId none, with_number(node, "aten.eq.Tensor", size, 0));
+      DTR_ASSIGN(const Parts divisor, chosen(node, none, {unit, zero}, pivot));
+      DTR_ASSIGN(Parts factors, sliced(node, others, row_dim + 1, 0, 1));
+      DTR_ASSIGN(factors, quotient(node, factors, divisor));
+      DTR_ASSIGN(first, sliced(node, first, row_dim + 1, 1, left));
+      DTR_ASSIGN(others, sliced(node, others, row_dim + 1, 1, left));
+      DTR_ASSIGN(const Parts taken, product(node, factors, first));
+      DTR_ASSIGN(x, sum(node, others, taken, kMinus));
+    } else {
+      DTR_ASSIGN(result, result.real.valid() ? product(node, result, first) : Result<Parts>(first));
+    }
+  }
+  Shape back(shape.begin(), shape.end() - 2);
+  DTR_ASSIGN(result.real, node.view(result.real, back));
+  DTR_ASSIGN(result.imaginary, node.view(result.imaginary, back));
+  return one(joined(node, result));
+}
+
 // ---- sums of products
 
 Result<Values> add_product(NodeImport& node) {
@@ -566,9 +685,16 @@ std::vector<Operator> complex_functions() {
   };
   return {
       row("aten.abs.default", real_function<length_of>),
+      row("aten._linalg_det.default", exact<determinant>),
+      row("aten.acos.default", function<inverse_of_cosine>),
+      row("aten.acosh.default", function<inverse_of_cosh>),
       row("aten.addcdiv.default", add_product),
       row("aten.addcmul.default", add_product),
       row("aten.angle.default", real_function<angle_of>),
+      row("aten.asin.default", function<turned_there_and_back<inverse_of_sinh>>),
+      row("aten.asinh.default", function<inverse_of_sinh>),
+      row("aten.atan.default", function<turned_there_and_back<inverse_of_tanh>>),
+      row("aten.atanh.default", function<inverse_of_tanh>),
       row("aten.cos.default", function<cosine>),
       row("aten.cosh.default", function<hyperbolic<false>>),
       row("aten.cumprod.default", products_so_far),
@@ -586,8 +712,10 @@ std::vector<Operator> complex_functions() {
       shaped("aten.linalg_matrix_norm.str_ord", of_lengths),
       shaped("aten.linalg_norm.default", of_lengths),
       shaped("aten.linalg_vector_norm.default", of_lengths),
-      row("aten.linalg_inv.default", inverse),
-      row("aten.linalg_solve.default", solve),
+      row("aten.linalg_det.default", exact<determinant>),
+      row("aten.linalg_inv.default", exact<inverse>),
+      row("aten.linalg_inv_ex.default", exact<inverse>),
+      row("aten.linalg_solve.default", exact<solve>),
       row("aten.log.default", function<logarithm>),
       row("aten.log10.default", function<logarithm_to<10>>),
       row("aten.log1p.default", function<logarithm_of_more>),

@@ -326,8 +326,9 @@ Result<ValueId> transform(NodeImport& node, ValueId x, const std::vector<Axis>& 
 }
 
 // torch.fft.*: over one dimension, the last two, or those that are named. `half` says that the
-// spectrum of a real signal has only its first half.
-Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse) {
+// spectrum of a real signal has only its first half. `hermitian`: the signal is the one that has
+// only half of its elements, and its spectrum is real; that is the inverse of the conjugate.
+Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse, bool hermitian) {
   DTR_ASSIGN(ValueId x, node.tensor("self"));
   bool complex = node.is_complex("self");
   if (!complex) {
@@ -340,6 +341,9 @@ Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse) 
     DTR_ASSIGN(const ValueId zero, zeros_like(node, x));
     DTR_ASSIGN(x, with_parts(node, x, zero));
     complex = true;
+  }
+  if (hermitian && to_real) {
+    DTR_ASSIGN(x, conjugated(node, x));
   }
   const std::string_view sizes = most_axes == 1 ? "n" : "s";
   DTR_ASSIGN(const Ints points, node.ints(sizes, Ints{}));
@@ -363,14 +367,15 @@ Result<Values> fft(NodeImport& node, size_t most_axes, bool half, bool inverse) 
     axes.push_back({dim, points.empty() || points[i] == -1 ? own : points[i]});
     all *= static_cast<double>(axes.back().points);
   }
-  DTR_ASSIGN(const double factor, factor_of(node, inverse, all));
+  DTR_ASSIGN(const double factor, factor_of(node, inverse != hermitian, all));
   const Signal from = to_real ? Signal::kHalf : complex ? Signal::kComplex : Signal::kReal;
   const Signal to = to_real ? Signal::kReal : half ? Signal::kHalf : Signal::kComplex;
-  return one(transform(node, x, axes, from, to, inverse, factor));
+  DTR_ASSIGN(const ValueId result, transform(node, x, axes, from, to, inverse, factor));
+  return hermitian && !to_real ? one(conjugated(node, result)) : Values{result};
 }
-template <size_t kAxes, bool kHalf, bool kInverse>
+template <size_t kAxes, bool kHalf, bool kInverse, bool kHermitian = false>
 Result<Values> fft(NodeImport& node) {
-  return fft(node, kAxes, kHalf, kInverse);
+  return fft(node, kAxes, kHalf, kInverse, kHermitian);
 }
 
 // The transforms that those are made of: _fft_r2c, _fft_c2c, _fft_c2r.
@@ -540,14 +545,20 @@ std::vector<Operator> complex_operators() {
       row("aten.fft_ifft.default", fft<1, false, true>),
       row("aten.fft_rfft.default", fft<1, true, false>),
       row("aten.fft_irfft.default", fft<1, true, true>),
+      row("aten.fft_hfft.default", fft<1, true, true, true>),
+      row("aten.fft_ihfft.default", fft<1, true, false, true>),
       row("aten.fft_fft2.default", fft<2, false, false>),
       row("aten.fft_ifft2.default", fft<2, false, true>),
       row("aten.fft_rfft2.default", fft<2, true, false>),
       row("aten.fft_irfft2.default", fft<2, true, true>),
+      row("aten.fft_hfft2.default", fft<2, true, true, true>),
+      row("aten.fft_ihfft2.default", fft<2, true, false, true>),
       row("aten.fft_fftn.default", fft<0, false, false>),
       row("aten.fft_ifftn.default", fft<0, false, true>),
       row("aten.fft_rfftn.default", fft<0, true, false>),
       row("aten.fft_irfftn.default", fft<0, true, true>),
+      row("aten.fft_hfftn.default", fft<0, true, true, true>),
+      row("aten.fft_ihfftn.default", fft<0, true, false, true>),
       row("aten._fft_r2c.default", from_real),
       row("aten._fft_c2c.default", of_complex),
       row("aten._fft_c2r.default", to_real),

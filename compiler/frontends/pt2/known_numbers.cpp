@@ -20,6 +20,38 @@ bool takes_number(const Node& node) {
   return name.starts_with("aten.item.") || name.starts_with("aten._local_scalar_dense.");
 }
 
+// x[:, a:b] with numbers that are known now: the file has a symbol of its own for that size, here
+// "u1". std::nullopt for other nodes.
+std::optional<std::pair<std::string_view, int64_t>> size_of_slice(const ExportedGraph& graph,
+                                                                  const Node& node) {
+  if (!operator_name(node).starts_with("aten.slice.Tensor") || node.outputs.size() != 1)
+    return std::nullopt;
+  const auto result = graph.tensors.find(node.outputs[0]);
+  const auto operand = graph.tensors.find(first_read(node));
+  if (result == graph.tensors.end() || operand == graph.tensors.end() ||
+      !operand->second.symbol.empty() || !result->second.symbol.starts_with('u'))
+    return std::nullopt;
+  const auto rank = static_cast<int64_t>(operand->second.sizes.size());
+  // `dim`, `start`, `end`, `step`; absent and None ones have their defaults.
+  int64_t dim = 0, start = 0, end = INT64_MAX, step = 1;
+  for (const auto& [argument, value] : node.inputs) {
+    for (const auto& [name, to] :
+         {std::pair{"dim", &dim}, {"start", &start}, {"end", &end}, {"step", &step}}) {
+      if (argument != name) continue;
+      if (std::holds_alternative<Symbolic>(value)) return std::nullopt;
+      if (const auto* number = std::get_if<int64_t>(&value)) *to = *number;
+    }
+  }
+  if (dim < 0) dim += rank;
+  if (dim < 0 || dim >= rank || step < 1) return std::nullopt;
+  const int64_t extent = operand->second.sizes[static_cast<size_t>(dim)];
+  const auto clipped = [&](int64_t bound) {
+    return std::clamp<int64_t>(bound < 0 ? bound + extent : bound, 0, extent);
+  };
+  const int64_t length = std::max<int64_t>(clipped(end) - clipped(start), 0);
+  return std::pair(result->second.symbol, (length + step - 1) / step);
+}
+
 }  // namespace
 
 Result<void> Importer::check_static() {
@@ -82,6 +114,8 @@ Result<void> Importer::check_static(const Scope& scope) {
 // The nodes in front of each number are imported on their own: what they read is constant, or one
 // of their reads is not found, which ends it.
 void Importer::find_known_numbers(KnownNumbers& numbers) {
+  for (const Node& node : file_.nodes)
+    if (const auto size = size_of_slice(file_, node)) numbers.emplace(size->first, size->second);
   const auto wanted = [&](const Node& node) {
     return takes_number(node) && !numbers.contains(node.name);
   };

@@ -442,6 +442,10 @@ Number read_number(Reader& in, std::string_view kind, dom::element value) {
 // Binds the symbols that stand for known numbers: {"item": {"as_expr": {"expr_str":
 // "Symbol('u0', integer=True)"}}}.
 void bind_numbers(Reader& in, dom::element module, const KnownNumbers& numbers) {
+  for (const auto& [name, number] : numbers)
+    if (name.size() > 1 && name[0] == 'u' &&
+        std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      in.symbols.emplace(name, number);
   const auto graph = Reader::optional(module, "graph");
   if (!graph) return;
   for (const std::string_view key : {"sym_int_values", "sym_float_values"}) {

@@ -138,7 +138,8 @@ struct PayloadTable {
   std::unordered_map<std::string_view, Payload> entries;  // by the name in the module
 };
 
-// Elements of constants that the model makes Python numbers (`.item()`), by the node's name.
+// Elements of constants that the model makes Python numbers (`.item()`), by the node's name, and
+// sizes that follow from them, by their symbol ("u1").
 using KnownNumbers = std::map<std::string, Number, std::less<>>;
 
 // Sizes over symbols have the values that follow from `sizes` and `numbers`; without them they stay

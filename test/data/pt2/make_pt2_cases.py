@@ -700,7 +700,11 @@ def array(value):
     """Of complex numbers both parts, as programs take and give them."""
     value = value.detach().resolve_conj().resolve_neg()
     value = torch.view_as_real(value) if value.is_complex() else value
-    return (value.float() if value.dtype == torch.float64 else value).contiguous().numpy()
+    return (
+        (value.float() if value.dtype in (torch.float64, torch.bfloat16) else value)
+        .contiguous()
+        .numpy()
+    )
 
 
 def make(cases, with_outputs):

@@ -1,0 +1,203 @@
+"""Makes the small .pt2 files of this folder that have special functions, quantiles, groups of rows
+and sizes of constants, with PyTorch 2.13. NAME.npz holds input_I and output_I as PyTorch computes
+them.
+
+    python make_special_cases.py [NAME...]
+"""
+import torch
+from make_pt2_cases import CASES, case, make, rand
+from torch import nn
+from torch.nn import functional as F
+
+CASES.clear()
+
+
+def with_gaps(*shape):
+    x = rand(*shape)
+    x[x > 0.4] = torch.nan
+    return x
+
+
+def numbers(*shape):
+    return torch.complex(rand(*shape), rand(*shape))
+
+
+# The name that Hugging Face's experts have in an export.
+@torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+def grouped_mm_fallback(
+    input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor
+) -> torch.Tensor:
+    output = torch.zeros(input.shape[0], weight.shape[2])
+    start = 0
+    for group, end in enumerate(offs.tolist()):
+        output[start:end] = input[start:end] @ weight[group]
+        start = end
+    return output
+
+
+@grouped_mm_fallback.register_fake
+def _(input, weight, offs):
+    return input.new_empty(input.shape[0], weight.shape[2])
+
+
+@case(rand(7, 5), rand(7, 3), strict=False)
+class experts(nn.Module):
+    """A mixture of experts: rows sorted by the expert that a score chooses, products with each
+    one's matrix, in the middle groups without rows."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(41)
+        self.up = nn.Parameter(0.3 * torch.randn(6, 4, 5))
+        self.down = nn.Parameter(0.3 * torch.randn(6, 4, 5))
+
+    def forward(self, x, scores):
+        expert = (2 * scores.argmax(1)).flatten()
+        sorted_experts, order = torch.sort(expert)
+        counts = torch.histc(sorted_experts.float(), bins=6, min=0, max=5)
+        ends = torch.cumsum(counts, 0, dtype=torch.int32)
+        op = torch.ops.transformers.grouped_mm_fallback
+        hidden = F.silu(op(x[order], self.up.transpose(-2, -1), ends))
+        back = torch.empty_like(order)
+        back[order] = torch.arange(7)
+        return op(hidden, self.down, ends)[back], op(x[order], self.up.mT, (ends - 2).clamp(min=0))
+
+
+def whole(*shape):
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randint(-3, 4, shape, generator=generator).to(torch.bfloat16)
+
+
+@case(
+    whole(8, 8),
+    whole(3, 8, 8),
+    torch.tensor([3, 3, 8], dtype=torch.int32),
+    strict=False,
+)
+class grouped_products(nn.Module):
+    """Groups of rows, of columns, and of what is summed over; whole numbers, which bfloat16 holds."""
+
+    def forward(self, x, matrices, ends):
+        return (
+            torch._grouped_mm(x, matrices, ends),
+            torch._grouped_mm(matrices, x, ends),
+            torch._grouped_mm(x, x.clone(), ends),
+        )
+
+
+@case(rand(5, 7), with_gaps(5, 7), rand(3).abs(), torch.tensor([2, 0, 3]))
+class ranks_and_segments(nn.Module):
+    """Quantiles of tensors, also of computed ones, and medians, of elements that are numbers;
+    reductions in segments that an input gives, one without rows."""
+
+    def forward(self, x, gaps, q, lengths):
+        known = torch.tensor([0.1, 0.5, 0.77])
+        segments = [
+            torch.segment_reduce(x, how, lengths=lengths, unsafe=True)
+            for how in ("sum", "prod", "mean")
+        ]
+        return (
+            torch.quantile(x, q, dim=1),
+            torch.quantile(x, known, dim=0, keepdim=True),
+            torch.quantile(x, q[0], interpolation="nearest"),
+            torch.quantile(x, q, dim=1, interpolation="midpoint"),
+            torch.quantile(x, q, interpolation="higher"),
+            torch.quantile(x, q, dim=0, interpolation="lower"),
+            torch.nanquantile(gaps, 0.3, dim=1),
+            torch.nanquantile(gaps, known, dim=0).nan_to_num(7),
+            torch.nanquantile(gaps, 0.66),
+            gaps.nanmedian(),
+            *gaps.nanmedian(1),
+            gaps.nanmedian(0, keepdim=True)[0],
+            torch.full_like(gaps, torch.nan).nanmedian(1)[0].nan_to_num(7),
+            segments[0],
+            segments[1],
+            segments[2].nan_to_num(7),
+            torch.segment_reduce(x, "max", lengths=lengths, initial=-2, unsafe=True),
+            torch.segment_reduce(x, "mean", lengths=lengths, initial=0.5, unsafe=True),
+        )
+
+
+@case(rand(4, 9), 2 + 2 * rand(4, 5), rand(2, 5, 5), torch.arange(-15, 15).reshape(2, 3, 5))
+class special_functions(nn.Module):
+    """The gamma function's logarithm and derivatives, Bessel functions, exponentials of matrices,
+    fractions and exponents, divisors, pools of integers beyond what float holds."""
+
+    def forward(self, x, y, matrices, whole):
+        big = whole * 2**40 + 1
+        special = torch.special
+        wide = x * torch.tensor([1e-30, 1e-3, 0, 1, 2, 8, 1e5, 1e20, 1e38])
+        return (
+            torch.lgamma(y),
+            torch.digamma(y + 1),
+            0.1 * torch.polygamma(1, y + 1),
+            0.1 * torch.polygamma(3, y + 1),
+            0.1 * torch.lgamma(-3.5 + 0.4 * x),
+            0.1 * torch.digamma(-3.5 + 0.4 * x),
+            torch.i0(x),
+            special.i0e(30 * x),
+            special.i1(x),
+            special.i1e(30 * x),
+            special.erfcx(y),
+            0.01 * special.erfcx(-0.5 * y),
+            torch.matrix_exp(0.5 * matrices),
+            1e-3 * torch.matrix_exp(2 * matrices[0]),
+            *torch.frexp(wide),
+            torch.gcd(whole, whole[0, 1] * 6),
+            torch.lcm(whole, torch.tensor(12)),
+            torch.gcd(whole.int(), torch.tensor(0, dtype=torch.int32)),
+            F.max_pool2d(big, (2, 3), 1, (1, 0)),
+            F.max_pool2d(big.int(), 2, ceil_mode=True),
+            torch.as_strided_scatter(x, y[:2, :3], (2, 3), (10, 2), 1),
+        )
+
+
+@case(numbers(2, 5, 5), rand(3, 6))
+class complex_inverses(nn.Module):
+    """Determinants, inverse functions and Hermitian transforms of complex numbers."""
+
+    def forward(self, x, real):
+        return (
+            torch.linalg.det(x),
+            torch.linalg.det(x[0, 1:3, 1:3]),
+            x.asinh(),
+            x.acosh(),
+            x.asin(),
+            x.acos(),
+            x.atan(),
+            (0.5 * x).atanh(),
+            0.1 * torch.fft.hfft(x),
+            torch.fft.hfft(x, n=7, dim=1, norm="ortho"),
+            torch.fft.hfft2(x, norm="forward"),
+            torch.fft.ihfft(real),
+        )
+
+
+@case(rand(4, 5), torch.tensor([[1, 4, 1], [0, 2, 1]]), strict=False)
+class bounded_parts(nn.Module):
+    """Slices up to elements of constants, and rows of tables at a bounded length, of which one is
+    also a layer's weight."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(42)
+        self.register_buffer("counts", torch.tensor([2, 3]))
+        self.table = nn.Embedding(6, 3, max_norm=0.8)
+        self.tied = nn.Embedding(5, 3, max_norm=0.5, norm_type=1)
+
+    def forward(self, x, index):
+        count = self.counts[0].item()
+        first = x[:, :count]
+        looked_up = self.tied(index)
+        return (
+            first.relu() * 2,
+            first.reshape(-1),
+            torch.cat([first, first], 1).sum(1),
+            x[self.counts[1].item() :],
+            self.table(index),
+            looked_up @ self.tied.weight.T,
+        )
+
+
+if __name__ == "__main__":
+    make(CASES, list(CASES))
