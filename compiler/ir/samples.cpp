@@ -77,6 +77,14 @@ std::string fix_shape(const Shape& array, const Shape& input) {
   return fmt::format("give it the shape Nx{} for N samples", to_string(input));
 }
 
+// Complex numbers are read as two floats in a last dimension: an array that fits but for that one.
+bool fits_as_complex(const Tensor& array, const Shape& input) {
+  Shape shape = array.shape();
+  if (!is_float(array.dtype()) || shape.empty() || shape.back() != 2) return false;
+  shape.pop_back();
+  return sample_count(shape, input) >= 0;
+}
+
 }  // namespace
 
 Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> arrays,
@@ -104,6 +112,13 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
     const Place place{.file = file, .node = array->name};
     const Tensor& tensor = array->tensor;
     const int64_t count = sample_count(tensor.shape(), type.shape);
+    if (count < 0 && fits_as_complex(tensor, type.shape))
+      return fail(DiagnosticId::kDataShape,
+                  fmt::format("the array is {}, as one of complex numbers is read; the input `{}` "
+                              "is real, {}",
+                              to_string(tensor.shape()), input.name, to_string(type.shape)),
+                  "give real numbers: of a complex array with numpy array.real or abs(array)",
+                  place);
     if (count < 0)
       return fail(DiagnosticId::kDataShape,
                   fmt::format("the array is {}, the input `{}` is {}", to_string(tensor.shape()),

@@ -571,6 +571,16 @@ TEST(Samples, SayWhenChannelsComeLast) {
   EXPECT_EQ(fix({1, 4, 3, 5}), "give it the shape Nx1x3x4x5 for N samples");
 }
 
+// Arrays of complex numbers have one dimension more.
+TEST(Samples, SayWhenNumbersAreComplex) {
+  const Module module = parse("graph @forward(%x: f32[1,3,4]) {\n  return %x\n}\n");
+  const auto bound = Samples::bind(module.forward(), ramp("x", {7, 3, 4, 2}, 0, 1), "x.npz");
+  EXPECT_EQ(bound.error().reason,
+            "the array is 7x3x4x2, as one of complex numbers is read; the input `x` is real, "
+            "1x3x4");
+  EXPECT_NE(bound.error().fix.find("array.real"), std::string::npos);
+}
+
 // What no input takes stays unread: the name of each input, `input_K` and `input` are taken.
 TEST(Samples, AreReadFromWhatInputsTake) {
   const Module module = parse("graph @forward(%a: f32[1,3], %b: f32[2]) {\n  return %a, %b\n}\n");
