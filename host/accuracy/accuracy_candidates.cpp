@@ -89,7 +89,7 @@ class CandidateWorker final : public TaskWorker {
   Result<std::vector<std::byte>> run(size_t /*task*/, std::span<const std::byte> input) override {
     bool over_folds = false;
     CompileSettings settings = unpack_candidate(input, judge_.base(), over_folds);
-    const Result<Candidate> made = judge_.make(std::move(settings), "", over_folds);
+    const Result<Candidate> made = judge_.make(std::move(settings), over_folds);
     Verdict verdict{.floats = float_fingerprint(judge_.all()), .compiles = made.has_value()};
     if (made) {
       verdict.has_accuracy = made->figures.accuracy.has_value();
@@ -298,14 +298,13 @@ Result<void> CandidateJudge::count(const Compilation& made, const Judged& judged
   return {};
 }
 
-Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string name) const {
+Result<AccuracyStep> CandidateJudge::judge(const Compilation& made) const {
   Tally tally;
-  return judge(made, std::move(name), tally);
+  return judge(made, tally);
 }
 
-Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, std::string name,
-                                           Tally& tally) const {
-  AccuracyStep step{.name = std::move(name)};
+Result<AccuracyStep> CandidateJudge::judge(const Compilation& made, Tally& tally) const {
+  AccuracyStep step;
   DTR_TRY(count(made, held_out_.judged, tally, &step.cycles));
   step.sqnr_db = tally.decibels();
   if (classes_) step.same_class = tally.same_class();
@@ -387,12 +386,11 @@ Result<Compilation> CandidateJudge::compile(const CompileSettings& candidate, Fo
   return made;
 }
 
-Result<Candidate> CandidateJudge::make(CompileSettings settings, std::string name,
-                                       bool over_folds) {
+Result<Candidate> CandidateJudge::make(CompileSettings settings, bool over_folds) {
   Candidate candidate{.settings = std::move(settings), .compilation = {}, .figures = {}};
   DTR_ASSIGN(candidate.compilation, compile(candidate.settings));
   Tally tally;
-  DTR_ASSIGN(candidate.figures, judge(*candidate.compilation, std::move(name), tally));
+  DTR_ASSIGN(candidate.figures, judge(*candidate.compilation, tally));
   if (over_folds || known_.in_turn) DTR_TRY(judge_folds(candidate, std::move(tally)));
   if (known_.in_turn) {
     candidate.figures.sqnr_db = *std::exchange(candidate.figures.folds_db, std::nullopt);

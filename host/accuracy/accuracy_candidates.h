@@ -47,11 +47,11 @@ class CandidateJudge {
   // A candidate's program. Errors: those of compile_model.
   Result<Compilation> compile(const CompileSettings& settings);
   // Runs the program on the held-out samples. Errors: those of Session.
-  Result<AccuracyStep> judge(const Compilation& made, std::string name) const;
+  Result<AccuracyStep> judge(const Compilation& made) const;
   // Compiles a candidate and judges it; over all folds, where `known` says that samples are judged
   // in turn. `over_folds`: also the program of each other fold on the samples that it holds out, if
   // the samples can be divided so. Errors: those of `compile` and `judge`.
-  Result<Candidate> make(CompileSettings settings, std::string name, bool over_folds = false);
+  Result<Candidate> make(CompileSettings settings, bool over_folds);
 
   // Compiles the settings with these samples and ranges of them. Errors: those of compile_model.
   Result<Compilation> compile_on(const Samples& samples, CompileSettings settings) const;
@@ -90,7 +90,7 @@ class CandidateJudge {
                                                        uint64_t* cycles) const;
   Result<void> count(const Compilation& made, const Judged& judged, Tally& tally,
                      uint64_t* cycles) const;
-  Result<AccuracyStep> judge(const Compilation& made, std::string name, Tally& tally) const;
+  Result<AccuracyStep> judge(const Compilation& made, Tally& tally) const;
   Result<void> judge_folds(Candidate& candidate, Tally tally);
   Result<Compilation> compile(const CompileSettings& settings, Fold& fold) const;
   const CalibrationResult* ranges_for(const CompileSettings& settings, Fold& fold) const;

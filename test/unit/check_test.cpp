@@ -477,7 +477,7 @@ TEST(Candidates, AreJudgedAlikeByWorkers) {
     CompileSettings settings = base;
     settings.equalize = equalize;
     for (const bool over_folds : {false, true}) {
-      const Result<Candidate> own = judge.make(settings, "", over_folds);
+      const Result<Candidate> own = judge.make(settings, over_folds);
       ASSERT_TRUE(own) << to_text(own.error());
       const auto theirs = (*pool)->judge(settings, over_folds, float_fingerprint(judge.all()));
       ASSERT_TRUE(theirs) << to_text(theirs.error());
@@ -517,7 +517,7 @@ TEST(Candidates, AreJudgedAlikeByWorkers) {
         ASSERT_TRUE(outputs);
         for (const float y : (*outputs)[0].values<float>()) signal += double{y} * double{y};
       }
-      errors += signal * std::pow(10, -of_fold.judge(*made, "")->sqnr_db / 10);
+      errors += signal * std::pow(10, -of_fold.judge(*made)->sqnr_db / 10);
       signals += signal;
     }
     const Samples some = samples.choose([&] {
@@ -529,7 +529,7 @@ TEST(Candidates, AreJudgedAlikeByWorkers) {
     settings.samples = &some;
     CandidateJudge of_all(source, settings, options);
     ASSERT_TRUE(of_all.prepare(settings, true));
-    const Result<Candidate> own = of_all.make(settings, "", true);
+    const Result<Candidate> own = of_all.make(settings, true);
     ASSERT_TRUE(own);
     EXPECT_EQ(of_all.known().in_turn, count == 3);
     const double decibels = count == 3 ? own->figures.sqnr_db : own->figures.folds_db.value_or(0);
