@@ -391,6 +391,51 @@ TEST(RoundWeights, BiasesTakeBackTheDriftOfChannels) {
     EXPECT_NEAR(after[i] - before[i], 0.05 * weights[i], 0.05 * std::abs(weights[i]) / 50) << i;
 }
 
+// Channels of images: the mean of channel c is about c + 1, so that the codes of another channel,
+// or codes with their zero point, would move biases by whole units. A drift of the third channel,
+// the first of the second group, moves the second row alone.
+TEST(RoundWeights, DriftIsThatOfTheChannelsOfAGroup) {
+  const auto biases = [](double drift) {
+    Module module = parse(R"(graph @forward(%x: f32[1,4,2,3]) {
+  %w: f32[2,2,1,1] = constant dense<1, -0.5, 0.75, -1>
+  %b: f32[2] = constant dense<0.5, -0.25>
+  %y: f32[1,4,2,3] = aten.relu(%x)
+  %z: f32[1,2,2,3] = aten.convolution(%y, %w, %b) {dilation = [1, 1], groups = 2, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  return %z
+}
+)");
+    Graph& graph = module.forward();
+    std::vector<NamedTensor> arrays;
+    arrays.push_back({"x", Tensor(DType::kFloat32, {8, 1, 4, 2, 3})});
+    const auto values = arrays[0].tensor.values<float>();
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(i / 6 % 4 + 1) + 0.1F * std::sin(static_cast<float>(i));
+    const auto samples = Samples::bind(graph, arrays, "x.npz");
+    const Annotation annotation = annotate(graph, neutron_patterns());
+    auto calibration = test::calibrate_reference(module, annotation, arrays);
+    const auto conversion = convert(module, graph, annotation, *calibration);
+    calibration->channels.at("y").mean.at(2) += drift;
+    const RoundingOptions options{.samples = samples->size(), .calibration = &*calibration};
+    EXPECT_TRUE(round_weights(module, graph, conversion->float_graph, *samples, options));
+    std::vector<double> real;
+    for (const OpId id : graph.ops()) {
+      const Op& op = graph.op(id);
+      if (op.def != &ops::kConvolution) continue;
+      const auto codes = module.constants.values<int32_t>(graph.value(op.operands[2]).constant);
+      const std::vector<float>& scales = graph.type(op.operands[2]).quantization->scales;
+      for (size_t i = 0; i < codes.size(); ++i)
+        real.push_back(codes[i] * static_cast<double>(scales[i]));
+    }
+    return real;
+  };
+  const std::vector<double> before = biases(0), after = biases(0.5);
+  ASSERT_EQ(before.size(), 2U);
+  EXPECT_NEAR(before[0], 0.5, 0.05);
+  EXPECT_NEAR(before[1], -0.25, 0.05);
+  EXPECT_NEAR(after[0], before[0], 1e-9);
+  EXPECT_NEAR(after[1], before[1] + 0.5 * 0.75, 0.01);
+}
+
 TEST(RoundWeights, SkipsRowsThatAreTooLong) {
   Module module = parse(kLinear);
   Graph& graph = module.forward();

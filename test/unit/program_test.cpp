@@ -542,6 +542,19 @@ TEST(Crc32, MatchesTheStandardAndSkipsTheHole) {
   EXPECT_EQ(crc32_with_hole(bytes, 2), crc32(holed));
 }
 
+// Bit by bit, of any length: hosts take 16 bytes a step, and the rest one by one.
+TEST(Crc32, IsThatOfEachBit) {
+  std::vector<std::byte> bytes;
+  uint32_t crc = ~0U;
+  for (uint32_t i = 0; i < 70; ++i) {
+    ASSERT_EQ(crc32(bytes), ~crc) << i << " bytes";
+    const auto byte = static_cast<std::byte>(i * 37 + i / 7);
+    bytes.push_back(byte);
+    crc ^= static_cast<uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320U : 0);
+  }
+}
+
 // ---- Payloads of NeutronBackend ----
 
 std::vector<std::byte> neutron_microcode(uint8_t version, uint32_t weights, uint32_t inputs,

@@ -129,6 +129,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "complex_powers",
                                  "constant_numbers",
                                  "linear_algebra",
+                                 "signs",
                                  "whole_products",
                                  "experts",
                                  "grouped_products",
@@ -324,6 +325,7 @@ TEST(Pt2, RefusesWhatCannotCompile) {
     bool has_line;
   };
   const Case cases[] = {
+      {"changing_number", "pt2-symbolic-shape", "mul", "an element of a tensor", true},
       {"odd_strides", "pt2-unsupported-strides", "x", "[12, 2]", false},
       {"open_loop", "pt2-control-flow", "while_loop", "depends on an input", true},
       {"overwritten_view", "pt2-mutated-state", "relu_", "`view`", true},

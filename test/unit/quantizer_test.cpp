@@ -511,6 +511,9 @@ TEST_F(UnlikeRanges, AnOutputOfUnlikePartsIsJoinedInFloat) {
   EXPECT_EQ(with_factor(600).ops.back(), "aten.cat");
   EXPECT_EQ(with_factor(600).unlike, 1);
   EXPECT_EQ(with_factor(2).ops.back(), "dequantize");
+  // Scores up to 0.73: the joint range is 17.8 and 15.0 times theirs, on either side of 16.
+  EXPECT_EQ(with_factor(13).unlike, 1);
+  EXPECT_EQ(with_factor(11).unlike, 0);
 }
 
 // No sample brings the first layer's result over zero: its scale means nothing, and the user is
@@ -592,6 +595,22 @@ graph @forward(%x: f32[1,2]) {
   const std::vector<float> y = run_once(module, {-0.75F, 1.5F});
   EXPECT_NEAR(y.at(0), -0.75F, 0.02F);
   EXPECT_NEAR(y.at(1), 1.5F, 0.02F);
+}
+
+// Weights of zero and a bias below it: relu gives zeros, but of no zeros.
+TEST(Convert, ALayerOfZeroWeightsIsItsBias) {
+  Module module = parse(R"(graph @forward(%x: f32[1,2]) {
+  %w: f32[2,2] = constant splat<0>
+  %b: f32[2] = constant splat<-3>
+  %l: f32[1,2] = aten.linear(%x, %w, %b)
+  %y: f32[1,2] = aten.relu(%l)
+  return %y
+}
+)");
+  ConversionReport report;
+  converted_ops(module, {{"aten.linear", kLayer}, {"aten.relu", kUnary}}, &report);
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_EQ(report.notes[0].severity, Severity::kWarning) << report.notes[0].reason;
 }
 
 // The results of relu begin at zero; they are not always zero.

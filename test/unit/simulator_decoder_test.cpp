@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "device/npu/cycles.h"
+#include "device/numerics/normalize.h"
 #include "device/simulator/simulator.h"
 #include "test/unit/simulator_payload.h"
 
@@ -334,6 +337,57 @@ TEST(SimulatorDecoder, ChecksOverlap) {
             Status::kOk);
 }
 
+// What writes between the elements that it reads may not reach the next ones.
+TEST(SimulatorDecoder, ChecksOverlapWithTheNextPixel) {
+  const auto written_at = [](uint32_t channel) {
+    return edited([=](Everything& e) {
+      e.pool.window.in_height = e.pool.window.out_height = 1;
+      e.pool.window.in_channels = e.pool.window.out_channels = 3;
+      e.pool.output = {e.pool.input.region, e.pool.input.offset + channel};
+    });
+  };
+  EXPECT_EQ(written_at(2), Status::kBadArgument);
+  EXPECT_EQ(written_at(3), Status::kOk);
+  EXPECT_EQ(written_at(5), Status::kOk);
+  EXPECT_EQ(written_at(6), Status::kBadArgument);  // of 8 channels 6, 7 and the next pixel's 0
+}
+
+// Bytes that commands read beside their inputs, counted by hand: an operand of one less is refused.
+TEST(SimulatorDecoder, OperandsHoldAllThatACommandReads) {
+  struct Case {
+    const char* what;
+    uint32_t bytes;
+    void (*reads)(Everything&, Address);
+  };
+  const uint32_t channels = (8 + kTarget.pipelines - 1) / kTarget.pipelines * kTarget.pipelines;
+  const Case cases[] = {
+      {"weights of a 1 × 1 convolution of 8 channels",
+       channels * ((8 + kTarget.macs - 1) / kTarget.macs * kTarget.macs),
+       [](Everything& e, Address at) { e.conv.weights = at; }},
+      {"bias, multiplier and shift of each channel", channels * 12,
+       [](Everything& e, Address at) { e.conv.parameters = at; }},
+      {"the same, of a depthwise one", channels * 12,
+       [](Everything& e, Address at) { e.depthwise.parameters = at; }},
+      {"a weight of each channel", channels,
+       [](Everything& e, Address at) { e.depthwise.weights = at; }},
+      {"a table of an epilogue", 256,
+       [](Everything& e, Address at) { e.conv.epilogue.table = at; }},
+      {"a table", 256, [](Everything& e, Address at) { e.lookup.table = at; }},
+      {"two rows of a mask", 16,
+       [](Everything& e, Address at) { e.softmax.mask = at, e.softmax.mask_rows = 2; }},
+      {"gain and offset of 4 · 2 elements", 64,
+       [](Everything& e, Address at) { e.normalize.parameters = at; }},
+      {"four indices of 8 bytes", 32, [](Everything& e, Address at) { e.gather.indices = at; }},
+      {"two matrices of 4 × 4", 32, [](Everything& e, Address at) { e.matmul.right = at; }},
+      {"2 · 2 · 8 elements", 32, [](Everything& e, Address at) { e.resize.input = at; }},
+  };
+  for (const Case& each : cases)
+    for (const uint32_t less : {0U, 1U})
+      EXPECT_EQ(edited([&](Everything& e) { each.reads(e, e.builder.input(each.bytes - less)); }),
+                less == 0 ? Status::kOk : Status::kOutOfBounds)
+          << each.what;
+}
+
 TEST(SimulatorDecoder, ChecksArguments) {
   const std::vector<Edit> edits = {
       [](Everything& e) { e.conv.window.batch = 0; },
@@ -391,7 +445,7 @@ TEST(SimulatorDecoder, ChecksArguments) {
         e.softmax.kind = SoftmaxKind::kLogarithm, e.softmax.difference.shift = 24;
       },
       [](Everything& e) { e.softmax.zero_point_out = 128; },
-      [](Everything& e) { e.softmax.mask_rows = 3; },
+      [](Everything& e) { e.softmax.mask = e.table, e.softmax.mask_rows = 3; },
       [](Everything& e) { e.matmul.inner = kMaxMatmulInner + 1; },
       [](Everything& e) { e.matmul.rows = 0; },
       [](Everything& e) { e.matmul.output_row_stride = 5; },       // bytes that nobody writes
@@ -405,6 +459,13 @@ TEST(SimulatorDecoder, ChecksArguments) {
       [](Everything& e) { e.normalize.epsilon_high = UINT32_MAX; },
       [](Everything& e) { e.normalize.stride[2] = 4; },
       [](Everything& e) { e.normalize.zero_point_in = 200; },
+      [](Everything& e) {  // one element more than a sum may have
+        const auto elements = static_cast<uint32_t>(numerics::kMaxNormalizeElements + 1);
+        e.normalize.input = e.normalize.output = e.builder.scratch(elements);
+        e.normalize.parameter_stride[2] = e.normalize.parameter_stride[3] = 0;
+        std::ranges::copy(std::array{1U, 1U, elements, 1U}, e.normalize.extent);
+        std::ranges::copy(std::array{0U, 0U, 1U, 0U}, e.normalize.stride);
+      },
       [](Everything& e) { e.move.extent[0] = 0; },
       [](Everything& e) { e.move.extent[0] = 2; },  // writes twice
       [](Everything& e) { e.move.extent[0] = UINT32_MAX, e.move.extent[1] = UINT32_MAX; },

@@ -68,6 +68,23 @@ TEST(SimulatorWork, OfOperandsCounts) {
   EXPECT_EQ(with(most + 1), Status::kTooMuchWork);
 }
 
+// What a call reads and what it writes count, each in words of kWorkBytes beside its cycles.
+TEST(SimulatorWork, OfACallIsThatOfAllItTouches) {
+  constexpr uint32_t kBytes = 1 << 16;
+  const auto with = [](uint64_t calls) {
+    PayloadBuilder builder;
+    const Address x = builder.scratch(kBytes), y = builder.scratch(kBytes),
+                  table = builder.stage(std::vector<int8_t>(256, 1));
+    for (uint64_t i = 0; i < calls; ++i) builder.add(test::lookup(x, y, table, kBytes));
+    return decoded(builder.build()).status;
+  };
+  const uint64_t call =
+      cycles(kTarget, test::lookup({}, {}, {}, kBytes)).total + (kBytes + 256 + kBytes) / 8;
+  // The table is copied once, for less than a call.
+  EXPECT_EQ(with(kMaxPayloadCycles / call - 1), Status::kOk);
+  EXPECT_EQ(with(kMaxPayloadCycles / call + 1), Status::kTooMuchWork);
+}
+
 // All elements as far from the zero point as can be: UBSan watches.
 TEST(SimulatorWork, SumsOfTheMostElementsDoNotOverflow) {
   constexpr uint32_t kMostBytes = INT32_MAX / (255 + 128);

@@ -68,6 +68,16 @@ TEST(SmallDivisors, ThatWouldBecomeZeroKeepTheDivisionFloat) {
   EXPECT_EQ(kept_float(kQuotient, 0.0019F, 1), "n d q ");
   EXPECT_EQ(kept_float(kQuotient, 0.002F, 1), "");
   EXPECT_EQ(kept_float(kQuotient, -1, 1), "");
+  // Divisors below zero.
+  constexpr std::string_view kNegative = R"(
+  %c: f32[1] = constant dense<1.0>
+  %n: f32[1,4,64] = aten.sub.Tensor(%c, %x)
+  %d: f32[1,4,64] = aten.neg(%x)
+  %q: f32[1,4,64] = aten.div.Tensor(%n, %d)
+  return %q
+)";
+  EXPECT_EQ(kept_float(kNegative, 0.0019F, 1), "n d q ");
+  EXPECT_EQ(kept_float(kNegative, 0.002F, 1), "");
   // x / x: where the divisor is small the dividend is.
   EXPECT_EQ(kept_float(R"(
   %n: f32[1,4,64] = aten.neg(%x)

@@ -188,6 +188,28 @@ TEST(Passes, MasksThatLeaveNoScoreTogetherStay) {
   }
 }
 
+// Along the first dimension a row that is excluded leaves each column a score; a column that is
+// excluded has none left.
+TEST(Passes, AMaskIsJudgedAlongTheDimensionOfTheSoftmax) {
+  for (const bool row : {true, false}) {
+    Module module =
+        parse(fmt::format(R"(graph @forward(%x: f32[2,3]) {{
+  %mask: f32[2,3] = constant dense<{}>
+  %a: f32[2,3] = aten.add.Tensor(%x, %mask)
+  %y: f32[2,3] = aten.softmax(%a) {{dim = 0}}
+  return %y
+}}
+)",
+                          row ? "-1e9, -1e9, -1e9, 0, 0, 0" : "-1e9, 0, 0, -1e9, 0, 0"));
+    const PassDef* const list[] = {&passes::kMaskSoftmax};
+    const auto runs =
+        run_passes(module, module.forward(), list, {.check_semantics = SemanticsCheck::kEachPass});
+    ASSERT_TRUE(runs) << to_text(runs.error());
+    const Graph& graph = module.forward();
+    EXPECT_EQ(graph.op(graph.producer(graph.outputs()[0])).operands.size(), row ? 2U : 1U);
+  }
+}
+
 // The second mask is a mask of the softmax already: the sum that masks the first score stays.
 TEST(Passes, AMaskThatLeavesNoScoreBesideAnotherStays) {
   Module module = parse(R"(graph @forward(%x: f32[2,2]) {

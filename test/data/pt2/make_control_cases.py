@@ -507,7 +507,37 @@ class whole_products(nn.Module):
         )
 
 
-REFUSED = ("open_loop", "related_sizes")
+@case(numbers(2, 2), numbers(2, 2), numbers(2, 2), rand(2, 2))
+class signs(nn.Module):
+    """Signs that turn: products of three complex tensors, adjoints, one part that is infinite, and
+    pivots below zero beside tiny ones."""
+
+    def forward(self, x, y, z, real):
+        tiny = torch.tensor([[1e-6, 1.0], [-1.0, 1.0]])
+        infinite = torch.tensor([[float("inf"), 1.0], [1.0, float("inf")], [1.0, 2.0]])
+        return (
+            torch.einsum("ij,kj,lj->ikl", x, y, z),
+            x.mH @ y,
+            torch.view_as_complex(infinite).isfinite(),
+            torch.view_as_complex(infinite).isinf(),
+            torch.linalg.solve(tiny, real),
+        )
+
+
+@case(rand(2, 3))
+class changing_number(nn.Module):
+    """An element of a buffer that each run changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.tensor(2.0))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count.item()
+
+
+REFUSED = ("changing_number", "open_loop", "related_sizes")
 
 if __name__ == "__main__":
     make(CASES, [name for name in CASES if name not in REFUSED])
