@@ -53,7 +53,7 @@ bool AccuracyGoal::reached(const AccuracyStep& step) const {
 }
 
 std::string AccuracyGoal::text() const {
-  const std::string decibels = min_sqnr ? fmt::format("{:.1f} dB", *min_sqnr) : "";
+  std::string decibels = min_sqnr ? fmt::format("{:.1f} dB", *min_sqnr) : "";
   if (!max_loss) return decibels;
   return fmt::format("at most {:.2f} points below the float model's accuracy{}{}", 100 * *max_loss,
                      min_sqnr ? " and " : "", decibels);

@@ -261,7 +261,7 @@ class Case {
   // Of the model as it was read.
   Result<std::vector<RealSteps>> real_results(const std::string& file, size_t k) const {
     DTR_ASSIGN(const Module module, read_model(folder_ / file));
-    const Graph graph = module.forward();
+    const Graph& graph = module.forward();
     DTR_ASSIGN(const Samples samples,
                Samples::bind(graph, calibration_, folder_ / "calibration.npz"));
     return real_steps(module, graph, k, samples);

@@ -250,7 +250,7 @@ TEST(AccuracyRefit, WhatRangesOfAllSamplesLoseIsAskedFor) {
 
 TEST(AccuracyRefit, IsHeldAgainstTheResultSoFar) {
   const AccuracyStep start{.sqnr_db = 40, .accuracy = 0.75};
-  const auto is_worse = [&](AccuracyStep step, AccuracyStep best,
+  const auto is_worse = [&](const AccuracyStep& step, const AccuracyStep& best,
                             std::optional<double> start_folds_db = {}) {
     return is_worse_refitted(step, best,
                              {.step = start, .held_out_db = 36, .start_folds_db = start_folds_db});

@@ -16,7 +16,6 @@ namespace {
 
 using namespace npu;  // NOLINT(google-build-using-namespace): the vocabulary of the format
 using simulator::decode;
-using simulator::Fault;
 using simulator::Payload;
 using simulator::Simulator;
 using test::AlignedBytes;
