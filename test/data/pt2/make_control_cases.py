@@ -513,7 +513,7 @@ class signs(nn.Module):
     pivots below zero beside tiny ones."""
 
     def forward(self, x, y, z, real):
-        tiny = torch.tensor([[1e-6, 1.0], [-1.0, 1.0]])
+        tiny = torch.tensor([[1e-14, 1.0], [-1.0, 1.0]])
         infinite = torch.tensor([[float("inf"), 1.0], [1.0, float("inf")], [1.0, 2.0]])
         return (
             torch.einsum("ij,kj,lj->ikl", x, y, z),
