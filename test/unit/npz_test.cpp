@@ -140,6 +140,7 @@ TEST(Npy, RefusesBadArrays) {
       {npy(good, ""), "npy-invalid"},
       {npy(good, one + "x"), "npy-invalid"},
       {npy(good, one, 9), "npy-invalid"},
+      {npy(good, one, 0), "npy-invalid"},
       {npy("{'descr': '<f4', 'fortran_order': False}", one), "npy-invalid"},
       {npy("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}", one), "npy-invalid"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", one), "npy-invalid"},

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "compiler/ir/parser.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/report.h"
@@ -107,6 +109,20 @@ TEST(Profile, EveryCycleHasItsPlace) {
   EXPECT_EQ(spent(profile).total(), profile.total);
   EXPECT_EQ(profile.on_operators(), 1900u);
   EXPECT_DOUBLE_EQ(profile.milliseconds(profile.total), 2.01);
+}
+
+// Perfetto's times are microseconds: at 1 MHz cycles, and half as many at 2 MHz.
+TEST(Profile, PerfettoHasMicroseconds) {
+  Profile profile = make_profile(example(), example_map(), "example.pte");
+  ASSERT_TRUE(profile.id);
+  for (const uint64_t megahertz : {1, 2}) {
+    profile.id->clock_hz = static_cast<uint32_t>(megahertz * 1'000'000);
+    const auto document = nlohmann::json::parse(to_perfetto(profile, nullptr));
+    double longest = 0;
+    for (const auto& event : document.at("traceEvents"))
+      if (event.at("name") == "Conv2d: conv + relu") longest = event.at("dur").get<double>();
+    EXPECT_DOUBLE_EQ(longest, 300.0 / static_cast<double>(megahertz));
+  }
 }
 
 // The pool takes 600 + 600 + 100 of 2010 cycles, the convolution 300 + 260.
