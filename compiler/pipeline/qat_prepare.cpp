@@ -14,11 +14,14 @@
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/spell_nodes.h"
+#include "compiler/pipeline/spell_norms.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/convert.h"
 #include "compiler/quantizer/not_finite.h"
+#include "compiler/quantizer/pattern.h"
 #include "compiler/quantizer/separations.h"
 #include "compiler/recipes/recipe.h"
+#include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
 #include "compiler/transforms/pipelines.h"
 
@@ -30,7 +33,9 @@ using Editor = pt2::ExportEditor;
 using Name = Editor::Name;
 
 constexpr double kAveraging = 0.01;  // share of a batch in the moving average, PyTorch's default
-constexpr double kWeightEps = 0x1p-23;
+
+// PyTorch's observer takes no smaller scale of an activation, also when it only quantizes.
+constexpr float kLeastObservedScale = 6.1e-5F;
 
 // Operators with weights and the argument that they are.
 struct Layer {
@@ -302,14 +307,17 @@ class Preparation {
       return note(*layer, "its weights are no tensor of their own and stay float during training");
     const bool transposed = op.def == &ops::kConvolution && op.attributes.get<bool>("transposed");
     const size_t axis = argument != "weight" ? shape.size() - 1 : transposed ? 1 : 0;
-    const auto norm = std::ranges::find_if(
-        op.origin.sources, [&](uint32_t source) { return is_batch_norm(target_of(source)); });
-    if (norm != op.origin.sources.end()) {
-      if (argument != "weight" || editor_.argument(*norm, "input") != editor_.result(*layer) ||
-          (transposed && op.attributes.get<int64_t>("groups") != 1)) {
-        note(*norm, "its fusion cannot be simulated; it stays float during training");
+    for (const uint32_t norm : op.origin.sources) {  // in the order of the file
+      if (!is_batch_norm(target_of(norm))) continue;
+      if (norm < *layer && argument == "weight") {
+        move_behind(norm, *layer, op);
+        weight = editor_.argument(*layer, argument);
+      } else if (argument != "weight" ||
+                 editor_.argument(norm, "input") != editor_.result(*layer) ||
+                 (transposed && op.attributes.get<int64_t>("groups") != 1)) {
+        note(norm, "its fusion cannot be simulated; it stays float during training");
       } else {
-        weight = simulate_fusion(*layer, *norm, weight, axis);
+        weight = simulate_fusion(*layer, norm, weight, axis);
       }
     }
     const bool by_channel = spec.kind == Kind::kPerChannel;
@@ -321,6 +329,54 @@ class Preparation {
     editor_.set_argument(*layer, argument, quantized.name);
   }
 
+  // Writes a batch norm whose layer is behind it into weight and bias of that layer: the NPU will
+  // have the norm's operand in int8, not its result. γ and β are trained, mean and variance stay.
+  void move_behind(uint32_t norm, uint32_t layer, const Op& op) {
+    const auto add = [&](std::string_view target, const std::string& a, const std::string& b,
+                         std::string_view suffix) {
+      return editor_.add_node(layer, layer, target, {{"self", Name{a}}, {"other", Name{b}}},
+                              fmt::format("{}_{}", editor_.result(norm), suffix), DType::kFloat32,
+                              editor_.shape(a));
+    };
+    OperandAffine affine{.factor = norm_factor(layer, norm), .offset = {}};
+    if (takes_offsets(op)) {
+      const std::string shift =
+          add("aten.mul.Tensor", editor_.argument(norm, "running_mean"), affine.factor, "shift");
+      if (const std::string beta = editor_.argument(norm, "bias"); beta.empty()) {
+        affine.offset = editor_.add_node(layer, layer, "aten.neg.default", {{"self", Name{shift}}},
+                                         editor_.result(norm) + "_offset", DType::kFloat32,
+                                         editor_.shape(shift));
+      } else {
+        affine.offset = add("aten.sub.Tensor", beta, shift, "offset");
+      }
+    } else {  // fold_batch_norm has found that it shifts nothing
+      note(norm, "its bias and mean, all 0, are not trained, as the layer behind it pads");
+    }
+    fold_into_layer(editor_, layer, op, affine);
+    editor_.replace_uses(editor_.result(norm), editor_.argument(norm, "input"));
+    editor_.remove_node(norm);
+    ++result_.batch_norms;
+  }
+
+  // γ / √(var + eps), computed before node `layer`.
+  std::string norm_factor(uint32_t layer, uint32_t norm) {
+    const std::string variance = editor_.argument(norm, "running_var"),
+                      gamma = editor_.argument(norm, "weight");
+    const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
+                         std::string_view suffix) {
+      return editor_.add_node(layer, layer, target, arguments,
+                              fmt::format("{}_{}", editor_.result(layer), suffix), DType::kFloat32,
+                              editor_.shape(variance));
+    };
+    const std::string shifted =
+        add("aten.add.Tensor",
+            {{"self", Name{variance}}, {"other", editor_.number(norm, "eps").value_or(1e-5)}},
+            "variance");
+    const std::string deviation = add("aten.sqrt.default", {{"self", Name{shifted}}}, "deviation");
+    if (gamma.empty()) return add("aten.reciprocal.default", {{"self", Name{deviation}}}, "factor");
+    return add("aten.div.Tensor", {{"self", Name{gamma}}, {"other", Name{deviation}}}, "factor");
+  }
+
   // The weight times γ / √(var + eps), whose quotient the layer's result is divided by before its
   // bias and the batch norm.
   std::string simulate_fusion(uint32_t layer, uint32_t norm, const std::string& weight,
@@ -328,8 +384,6 @@ class Preparation {
     const Shape weight_shape = editor_.shape(weight);
     const std::string result = editor_.result(layer);
     const Shape result_shape = editor_.shape(result);
-    const std::string variance = editor_.argument(norm, "running_var"),
-                      gamma = editor_.argument(norm, "weight");
     const int64_t channels = weight_shape[axis];
     Shape along_weight(weight_shape.size(), 1), along_result(result_shape.size(), 1);
     along_weight[axis] = along_result[1] = channels;
@@ -344,17 +398,7 @@ class Preparation {
       return editor_.add_node(layer + 1, layer, target, arguments,
                               fmt::format("{}_{}", result, suffix), DType::kFloat32, result_shape);
     };
-    const std::string shifted =
-        before("aten.add.Tensor",
-               {{"self", Name{variance}}, {"other", editor_.number(norm, "eps").value_or(1e-5)}},
-               "variance", {channels});
-    const std::string deviation =
-        before("aten.sqrt.default", {{"self", Name{shifted}}}, "deviation", {channels});
-    const std::string quotient =
-        gamma.empty()
-            ? before("aten.reciprocal.default", {{"self", Name{deviation}}}, "factor", {channels})
-            : before("aten.div.Tensor", {{"self", Name{gamma}}, {"other", Name{deviation}}},
-                     "factor", {channels});
+    const std::string quotient = norm_factor(layer, norm);
     // A channel without γ is quantized as it is: the batch norm makes it constant.
     const std::string absent =
         editor_.add_node(layer, layer, "aten.eq.Scalar", {{"self", Name{quotient}}, {"other", 0.0}},
@@ -415,7 +459,8 @@ class Preparation {
     const std::string quotient =
         add("aten.div.Tensor", {{"self", Name{largest}}, {"other", 127.0}}, "quotient", scales);
     const std::string scale =
-        add("aten.clamp.default", {{"self", Name{quotient}}, {"min", kWeightEps}}, "scale", scales);
+        add("aten.clamp.default", {{"self", Name{quotient}}, {"min", double{kLeastScale}}}, "scale",
+            scales);
     const std::string zero_point =
         editor_.add_buffer(fmt::format("quantization.{}_weight.zero_point", editor_.result(layer)),
                            Tensor(DType::kInt32, scales));
@@ -451,8 +496,17 @@ class Preparation {
                   {"zero_point", int64_t{described.spec.zero_point}},
                   {"quant_min", int64_t{-128}},
                   {"quant_max", int64_t{127}}});
-    const Buffers& buffers = buffers_of(group, name);
     const bool symmetric = described.spec.kind == Kind::kSymmetric;
+    if (ranges_ != nullptr && is_too_small((*ranges_)[static_cast<size_t>(group)].scale())) {
+      const Buffers& fixed = fixed_buffers_of(group, name);
+      return add("aten.fake_quantize_per_tensor_affine.tensor_qparams",
+                 {{"self", Name{name}},
+                  {"scale", Name{fixed.scale}},
+                  {"zero_point", Name{fixed.zero_point}},
+                  {"quant_min", int64_t{symmetric ? -127 : -128}},
+                  {"quant_max", int64_t{127}}});
+    }
+    const Buffers& buffers = buffers_of(group, name);
     return add("aten.fused_moving_avg_obs_fake_quant.default",
                {{"self", Name{name}},
                 {"observer_on", Name{observer_on()}},
@@ -495,6 +549,29 @@ class Preparation {
                .high = add("running_max", scalar_tensor(high)),
                .scale = add("scale", scalar_tensor(scale)),
                .zero_point = add("zero_point", zero_point)};
+    return buffers;
+  }
+
+  // Zeros, constants or in all samples, have no range to keep.
+  static bool is_too_small(float scale) {
+    return scale < kLeastObservedScale && scale != kActivationEps &&
+           scale > std::numeric_limits<float>::min();
+  }
+
+  // Of a range that PyTorch's observer cannot have.
+  const Buffers& fixed_buffers_of(int group, const std::string& name) {
+    Buffers& buffers = buffers_[group];
+    if (!buffers.scale.empty()) return buffers;
+    const Quantization& range = (*ranges_)[static_cast<size_t>(group)];
+    Tensor zero_point(DType::kInt32, {1});
+    zero_point.values<int32_t>()[0] = range.zero_point();
+    const auto add = [&](std::string_view what, const Tensor& content) {
+      return editor_.add_buffer(fmt::format("quantization.{}.{}", name, what), content);
+    };
+    buffers.scale = add("scale", scalar_tensor(static_cast<double>(range.scale())));
+    buffers.zero_point = add("zero_point", zero_point);
+    result_.notes.push_back(fmt::format(
+        "`{}`: its range stays that of the samples, as PyTorch observes none so small", name));
     return buffers;
   }
 
@@ -561,7 +638,7 @@ Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
 }
 
 // The file with other operators where training needs them (spell_nodes.h); empty if there are none.
-// Masks are searched in what nodes were written as, attention among them.
+// Norms and masks are searched in what nodes were written as: layers of recurrences, attention.
 Result<std::vector<std::byte>> spell_out(Model& model, std::span<const std::byte> bytes) {
   const std::string& file = model.module.file;
   std::vector<std::byte> written;
@@ -571,16 +648,17 @@ Result<std::vector<std::byte>> spell_out(Model& model, std::span<const std::byte
   Result<Module> read = pt2::parse_trainable_pt2(bytes, file);
   if (!read) return written;
   const std::set<uint32_t> nodes = spellable_nodes(*read, model.editor, wanted);
-  spell_nodes(*read, model.editor, nodes);
-  if (spell_norms(*read, model.editor) > 0 || !nodes.empty()) {
+  if (!nodes.empty()) {
+    spell_nodes(*read, model.editor, nodes);
     DTR_ASSIGN(written, model.editor.finish());
   }
   const std::span<const std::byte> now = written.empty() ? bytes : written;
   read = pt2::parse_trainable_pt2(now, file);
   if (!read) return written;
   DTR_ASSIGN(Editor editor, Editor::open(now, file));
+  const size_t norms = spell_norms(*read, editor);
   DTR_ASSIGN(const size_t masks, spell_masks(*read, editor));
-  if (masks == 0) return written;
+  if (norms + masks == 0) return written;
   return editor.finish();
 }
 

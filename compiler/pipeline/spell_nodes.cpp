@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
 
 #include "compiler/ops/ops.h"
-#include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
 #include "compiler/transforms/pass_manager.h"
 #include "compiler/transforms/pipelines.h"
@@ -244,83 +242,6 @@ class Speller {
   size_t constants_ = 0;
 };
 
-class NormSpeller {
- public:
-  NormSpeller(const Module& module, Editor& editor)
-      : module_(module), graph_(module.forward()), editor_(editor) {}
-
-  bool spell(OpId id) const {
-    const auto norm = node_of(id, {"aten.layer_norm.default", "aten.rms_norm.default"});
-    if (!norm) return false;
-    const std::string gain = editor_.argument(*norm, "weight"),
-                      bias = editor_.argument(*norm, "bias");
-    const std::vector<ValueId>& operands = graph_.op(id).operands;
-    if ((gain.empty() && bias.empty()) ||
-        !std::all_of(operands.begin() + 1, operands.end(), [&](ValueId operand) {
-          return !operand.valid() || is_float_constant(graph_, operand);
-        }))
-      return false;
-    const std::vector<OpId> layers = layers_behind_norm(graph_, id, !bias.empty());
-    if (layers.empty() || !std::ranges::all_of(layers, [&](OpId layer) {
-          const auto node = layer_node(layer);
-          return node && !editor_.argument(*node, "weight").empty();
-        }))
-      return false;
-    for (const OpId layer : layers) fold(*layer_node(layer), gain, bias);
-    for (const char* const argument : {"weight", "bias"}) editor_.clear_argument(*norm, argument);
-    return true;
-  }
-
- private:
-  // The node of the file that is this op and nothing else.
-  std::optional<uint32_t> node_of(OpId id, std::initializer_list<std::string_view> targets) const {
-    const std::vector<uint32_t>& sources = graph_.op(id).origin.sources;
-    if (sources.size() != 1) return std::nullopt;
-    const std::string_view target = module_.sources[sources[0]].target;
-    if (std::ranges::find(targets, target) == targets.end()) return std::nullopt;
-    return sources[0];
-  }
-  std::optional<uint32_t> layer_node(OpId id) const {
-    return node_of(id, {"aten.linear.default", "aten.conv2d.default"});
-  }
-
-  void fold(uint32_t layer, const std::string& gain, const std::string& offset) const {
-    const std::string weight = editor_.argument(layer, "weight");
-    const Shape shape = editor_.shape(weight);
-    const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
-                         std::string_view suffix, const Shape& of) {
-      return editor_.add_node(layer, layer, target, arguments,
-                              fmt::format("{}_{}", editor_.result(layer), suffix), DType::kFloat32,
-                              of);
-    };
-    // Along the layer's input channels, the second dimension of its weight.
-    const auto scaled = [&](const std::string& by, std::string_view suffix) {
-      Shape along(shape.size(), 1);
-      along[1] = shape[1];
-      const std::string wide = add("aten.reshape.default", {{"self", Name{by}}, {"shape", along}},
-                                   fmt::format("{}_of_norm", suffix), along);
-      return add("aten.mul.Tensor", {{"self", Name{weight}}, {"other", Name{wide}}},
-                 fmt::format("weight_by_{}", suffix), shape);
-    };
-    if (!offset.empty()) {
-      std::vector<int64_t> others;
-      for (size_t i = 1; i < shape.size(); ++i) others.push_back(static_cast<int64_t>(i));
-      std::string sum =
-          add("aten.sum.dim_IntList", {{"self", Name{scaled(offset, "bias")}}, {"dim", others}},
-              "bias_behind_norm", {shape[0]});
-      if (const std::string own = editor_.argument(layer, "bias"); !own.empty())
-        sum = add("aten.add.Tensor", {{"self", Name{sum}}, {"other", Name{own}}}, "bias_of_both",
-                  {shape[0]});
-      editor_.set_bias(layer, sum);
-    }
-    if (!gain.empty()) editor_.set_argument(layer, "weight", scaled(gain, "gain"));
-  }
-
-  const Module& module_;
-  const Graph& graph_;
-  Editor& editor_;
-};
-
 }  // namespace
 
 std::set<uint32_t> spellable_nodes(const Module& module, const Editor& editor,
@@ -367,13 +288,6 @@ Result<size_t> spell_masks(Module& module, Editor& editor) {
     }
     added.clear();
   }
-  return count;
-}
-
-size_t spell_norms(const Module& module, Editor& editor) {
-  const NormSpeller speller(module, editor);
-  size_t count = 0;
-  for (const OpId op : module.forward().ops()) count += speller.spell(op) ? 1 : 0;
   return count;
 }
 

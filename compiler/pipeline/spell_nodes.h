@@ -29,10 +29,4 @@ void spell_nodes(const Module& module, pt2::ExportEditor& editor, const std::set
 // importer made it. Returns the number of softmaxes. Errors: those of the passes.
 Result<size_t> spell_masks(Module& module, pt2::ExportEditor& editor);
 
-// Writes weight and bias of layer and RMS normalizations into the layers that read them, as
-// operators: linear(norm(x) · g + b) becomes linear(norm(x)) with the weight W · g and the bias
-// W b + c. The pass fold_norm_parameters computes them after training; so training sees the norm's
-// result as int8 will hold it, and still trains g and b. Returns the number of normalizations.
-size_t spell_norms(const Module& module, pt2::ExportEditor& editor);
-
 }  // namespace dtr

@@ -172,11 +172,11 @@ double decibels(const Module& module, const std::string& name, const std::string
 
 // The model `name` is trained in int8 as a whole and compiled so: make_operator_cases.py stores
 // what PyTorch computes of it.
-void expect_as_pytorch(const std::string& name, size_t weights) {
+void expect_as_pytorch(const std::string& name, size_t weights, size_t notes = 0) {
   const auto prepared = prepare(trained(name + ".pt2"), trained(name + ".npz"));
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
   EXPECT_EQ(prepared->weights, weights);
-  EXPECT_TRUE(prepared->notes.empty()) << prepared->notes.front();
+  EXPECT_EQ(prepared->notes.size(), notes) << fmt::format("{}", fmt::join(prepared->notes, "\n"));
   auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
   ASSERT_TRUE(model.has_value()) << error_text(model);
   EXPECT_EQ(float_ops(model->module.forward()), std::vector<std::string>{});
@@ -217,6 +217,31 @@ TEST(Qat, NormalizationsHaveNoWeights) {
   auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
   ASSERT_TRUE(model.has_value()) << error_text(model);
   EXPECT_GE(decibels(model->module, "norms", "float_output"), 30);
+}
+
+// The same before convolutions over one dimension, of groups and with padding, before recurrences,
+// and of batch norms, which the layer behind them takes.
+TEST(Qat, NormalizationsAreInLayersOfEveryKind) {
+  expect_as_pytorch("more_norms", 8);
+  const auto prepared = prepare(trained("more_norms.pt2"), trained("more_norms.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->batch_norms, 2U);
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  EXPECT_GE(decibels(model->module, "more_norms", "float_output"), 30);
+}
+
+// Weights and activations have scales as small as after calibration; those of activations that
+// PyTorch's observer would enlarge are fixed, and told.
+TEST(Qat, SmallValuesKeepTheirCodes) {
+  expect_as_pytorch("small", 3, 3);
+  const auto prepared = prepare(trained("small.pt2"), trained("small.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  EXPECT_GE(decibels(model->module, "small", "float_output"), 35);
+  EXPECT_EQ(prepared->notes.front(),
+            "`relu`: its range stays that of the samples, as PyTorch observes none so small");
 }
 
 // What is small keeps its codes as after calibration: it has a scale of its own for its other

@@ -1,7 +1,8 @@
 """Makes operators.pt2, attention, prelu, constants and divisions; one_dimension.pt2, layers and
 pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
 gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers;
-masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+more_norms.pt2, normalizations before recurrences, convolutions over one dimension and of groups;
+small.pt2, layers of small weights; masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
@@ -119,6 +120,55 @@ class Norms(nn.Module):
         return self.conv(self.third(y).permute(0, 3, 1, 2))
 
 
+class MoreNorms(nn.Module):
+    """Normalizations with one channel far beyond the others, read by other layers than linear ones.
+    Batch norms have their layer behind them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.gru = nn.LayerNorm(6), nn.GRU(6, 6, batch_first=True)
+        self.second, self.groups = nn.LayerNorm(6), nn.Conv1d(6, 8, 1, groups=2)
+        self.third, self.depthwise = nn.RMSNorm(8), nn.Conv1d(8, 8, 3, padding=1, groups=8)
+        self.fourth, self.spread = nn.BatchNorm1d(8), nn.Conv1d(8, 6, 2, groups=2, bias=False)
+        self.fifth, self.lstm = nn.BatchNorm1d(6), nn.LSTM(6, 4, batch_first=True)
+        self.classify = nn.Linear(4, 3)
+        readers = self.gru.weight_ih_l0, self.groups.weight, self.depthwise.weight
+        readers += self.spread.weight, self.lstm.weight_ih_l0
+        norms = self.first, self.second, self.third, self.fourth, self.fifth
+        for norm, weight in zip(norms, readers):
+            nn.init.uniform_(norm.weight, 0.2, 1)
+            norm.weight.data[1] = 20
+            weight.data[:, min(1, weight.shape[1] - 1)] /= 20
+            if not isinstance(norm, nn.RMSNorm):
+                nn.init.uniform_(norm.bias, -1, 1)
+        for norm in (self.fourth, self.fifth):
+            nn.init.uniform_(norm.running_mean, -0.2, 0.2)
+            nn.init.uniform_(norm.running_var, 0.2, 0.8)
+
+    def forward(self, x):
+        y = self.gru(self.first(x))[0]
+        y = torch.relu(self.groups(self.second(y).transpose(1, 2)))
+        y = self.depthwise(self.third(y.transpose(1, 2)).transpose(1, 2))
+        y = torch.relu(self.spread(self.fourth(torch.relu(y))))
+        y = self.lstm(self.fifth(y).transpose(1, 2))[0]
+        return self.classify(y)
+
+
+class Small(nn.Module):
+    """Layers with weights that 127 steps of 2^-23 would not tell apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(5, 6, 3, bias=False), nn.Linear(6, 4, bias=False)
+        self.matrix = nn.Parameter(torch.randn(4, 3) * 1e-6)
+        for layer in (self.first, self.second):
+            layer.weight.data.mul_(1e-5)
+
+    def forward(self, x):
+        y = self.second(torch.relu(self.first(x)).permute(0, 2, 3, 1) * 1e5)
+        return torch.matmul(y * 1e5, self.matrix)
+
+
 class Masks(nn.Module):
     """Two causal attentions, and masks of -inf and -1e9 by hand."""
 
@@ -168,7 +218,9 @@ def make(name, deuteron, model, samples):
 
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
-    wanted = sys.argv[2:] or ["operators", "one_dimension", "unlike", "gates", "norms", "masks"]
+    every = "operators", "one_dimension", "unlike", "gates", "norms", "masks", "more_norms"
+    every += ("small",)
+    wanted = sys.argv[2:] or every
     if "operators" in wanted:
         torch.manual_seed(0)
         samples = torch.randn(16, 1, 5, 6)
@@ -188,6 +240,12 @@ def main():
     if "masks" in wanted:
         torch.manual_seed(5)
         make("masks", deuteron, Masks(), torch.randn(16, 1, 5, 6))
+    if "more_norms" in wanted:
+        torch.manual_seed(6)
+        make("more_norms", deuteron, MoreNorms(), torch.randn(16, 1, 5, 6))
+    if "small" in wanted:
+        torch.manual_seed(7)
+        make("small", deuteron, Small(), torch.randn(16, 1, 5, 6, 5))
 
 
 if __name__ == "__main__":
