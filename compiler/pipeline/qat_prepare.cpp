@@ -15,6 +15,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/spell_nodes.h"
 #include "compiler/pipeline/spell_norms.h"
+#include "compiler/pipeline/spell_states.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/convert.h"
 #include "compiler/quantizer/not_finite.h"
@@ -119,14 +120,9 @@ class Preparation {
       if (!graph_.op(op).origin.sources.empty())
         ops_of_[graph_.op(op).origin.sources.back()].push_back(op);
     if (ranges_ == nullptr) note_joins();
-    for (const ValueId input : graph_.inputs()) {
-      const std::string& name = graph_.value(input).name;
-      if (editor_.has(name)) {
-        fake_quantize_value(input, 0, name);
-      } else {  // the file has a buffer for it, under another name
-        result_.notes.push_back(fmt::format("`{}`: a state stays float during training", name));
-      }
-    }
+    for (size_t i = 0; i < graph_.user_input_count(); ++i)
+      fake_quantize_value(graph_.inputs()[i], 0, graph_.value(graph_.inputs()[i]).name);
+    for (size_t i = 0; i < graph_.state_count(); ++i) prepare_state(graph_.state(i));
     for (const auto& [source, ops] : ops_of_) {
       for (const OpId op : ops)
         if (annotation_.ops[op.index]) prepare_operands(op);
@@ -159,6 +155,19 @@ class Preparation {
   }
 
   // --- values ---
+
+  // A state as a run finds it. What the run writes to it is another value, in the same group.
+  void prepare_state(ValueId state) {
+    const std::string& target = graph_.value(state).name;
+    if (annotation_.group_of_value[state.index] == Annotation::kNoGroup) return;
+    const std::string name = editor_.buffer(target);
+    if (!name.empty() && direct_writes(module_, editor_, name)) {
+      fake_quantize_value(state, 0, name);
+    } else {
+      result_.notes.push_back(fmt::format(
+          "`{}`: parts of this state are written, so it stays float during training", target));
+    }
+  }
 
   // The value that node `source` of the file makes is what the last of its ops makes.
   void prepare_results(uint32_t source, const std::vector<OpId>& ops) {
@@ -648,7 +657,7 @@ Result<std::vector<std::byte>> spell_out(Model& model, std::span<const std::byte
   Result<Module> read = pt2::parse_trainable_pt2(bytes, file);
   if (!read) return written;
   const std::set<uint32_t> nodes = spellable_nodes(*read, model.editor, wanted);
-  if (!nodes.empty()) {
+  if (spell_states(*read, model.editor) > 0 || !nodes.empty()) {
     spell_nodes(*read, model.editor, nodes);
     DTR_ASSIGN(written, model.editor.finish());
   }

@@ -101,8 +101,11 @@ struct ExportEditor::State {
   }
   void note_uses() {
     const auto note = [&](Json& name) { uses[name.get<std::string>()].push_back(&name); };
-    for (Json& each : graph()["nodes"])
-      for (Json& input : each["inputs"]) for_each_tensor(input["arg"], note);
+    for (Json& each : graph()["nodes"]) {
+      const bool copies = each["target"] == "torch.ops.aten.copy_.default";
+      for (Json& input : each["inputs"])
+        if (!copies || input["name"] != "self") for_each_tensor(input["arg"], note);
+    }
     for_each_tensor(graph()["outputs"], note);
     for_each_tensor(model["graph_module"]["signature"]["output_specs"], note);
   }
@@ -214,6 +217,16 @@ void ExportEditor::remove_node(size_t node) {
     for_each_tensor(input["arg"],
                     [&](Json& name) { std::erase(state_->uses[name.get<std::string>()], &name); });
   for (const std::string& name : results(node)) state_->names.erase(name);
+}
+
+void ExportEditor::set_target(size_t node, std::string_view target) {
+  state_->node(node)["target"] = fmt::format("torch.ops.{}", target);
+}
+
+std::string ExportEditor::buffer(std::string_view target) const {
+  for (const InputSpec& spec : state_->archive.program().inputs)
+    if (spec.kind == InputKind::kBuffer && spec.target == target) return std::string(spec.name);
+  return {};
 }
 
 bool ExportEditor::has(std::string_view name) const { return state_->names.contains(name); }

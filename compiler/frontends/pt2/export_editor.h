@@ -46,6 +46,11 @@ class ExportEditor {
   // readers stay.
   void remove_node(size_t node);
 
+  // Another operator with the same arguments.
+  void set_target(size_t node, std::string_view target);
+
+  // The name in the graph of a buffer of the module ("cache.keys"); empty if there is none.
+  std::string buffer(std::string_view target) const;
   // True if there is a tensor of that name.
   bool has(std::string_view name) const;
   // True if a node of the file or an output has this tensor.
@@ -67,7 +72,8 @@ class ExportEditor {
   // True if a node of the file has this tensor as an argument; replaces it by `to`.
   bool takes(size_t node, std::string_view name) const;
   void replace_argument(size_t node, std::string_view from, std::string_view to);
-  // Replaces `from` by `to` in all nodes of the file and in the outputs. Added nodes are unchanged.
+  // Replaces `from` by `to` in all nodes of the file and in the outputs, but as what a copy_ writes
+  // to. Added nodes are unchanged.
   void replace_uses(std::string_view from, std::string_view to);
 
   // The shape of a tensor of the graph; {} if there is no such tensor.
