@@ -694,6 +694,14 @@ Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSetting
   return group_quantizations(model.module, graph, model.annotation, calibration);
 }
 
+// An operator of another graph than the program's; null if there is none.
+const SourceOp* inner_source(const Module& module) {
+  const auto inner = std::ranges::find_if(module.sources, [](const SourceOp& source) {
+    return source.name.find('/') != std::string::npos;
+  });
+  return inner == module.sources.end() ? nullptr : &*inner;
+}
+
 }  // namespace
 
 Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
@@ -702,15 +710,22 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
     return fail(DiagnosticId::kQatQuantized, "the model has quantized values already",
                 "prepare the float model, before quantization", {.file = module.file});
   DTR_TRY(check_model(module, *settings.target));
-  // The editor inserts nodes into the graph of the program, not into those of its operators.
-  for (const SourceOp& source : module.sources)
-    if (source.name.find('/') != std::string::npos)
-      return fail(DiagnosticId::kPt2ControlFlow,
-                  fmt::format("`{}` is inside of a branch, loop or region, which is not prepared",
-                              source.name),
-                  "export without torch.cond, while_loop, scan, map and torch.autocast",
-                  {.file = module.file, .node = source.name});
   const std::string file = module.file;
+  // The editor inserts nodes into the graph of the program, not into those of its operators.
+  std::vector<std::byte> flat;
+  if (inner_source(module) != nullptr) {
+    DTR_ASSIGN(flat, Editor::without_regions(bytes, file));
+    if (!flat.empty()) {
+      bytes = flat;
+      DTR_ASSIGN(module, pt2::parse_pt2(bytes, file));
+    }
+  }
+  if (const SourceOp* const source = inner_source(module))
+    return fail(
+        DiagnosticId::kPt2ControlFlow,
+        fmt::format("`{}` is inside of a branch or loop, which is not prepared", source->name),
+        "export without torch.cond, while_loop, scan and map",
+        {.file = file, .node = source->name});
   DTR_ASSIGN(Model model, annotate_model(std::move(module), bytes, settings));
   DTR_ASSIGN(const std::vector<std::byte> spelled, spell_out(model, bytes));
   if (!spelled.empty()) {

@@ -390,17 +390,28 @@ TEST(Qat, RefusesQuantizedModels) {
             "prepare the float model, before quantization");
 }
 
-// Every float export of the full set can be prepared, and is read back quantized with what the
-// notes do not except.
 TEST(Qat, RefusesControlFlow) {
-  const Bytes bytes = test::read_bytes(test::source_path("test/data/pt2/regions.pt2"));
-  auto module = parse_pt2(bytes, "regions.pt2");
+  const Bytes bytes = test::read_bytes(test::source_path("test/data/pt2/branches.pt2"));
+  auto module = parse_pt2(bytes, "branches.pt2");
   ASSERT_TRUE(module.has_value()) << error_text(module);
   const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
   ASSERT_FALSE(prepared.has_value());
   EXPECT_EQ(prepared.error().id, DiagnosticId::kPt2ControlFlow) << error_text(prepared);
 }
 
+// Operators of regions are those of the graph around them; batch norms find their layers there.
+TEST(Qat, RegionsAreInt8) {
+  expect_as_pytorch("regions", 2);
+  const auto prepared = prepare(trained("regions.pt2"), trained("regions.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->batch_norms, 1U);
+  const std::string text(reinterpret_cast<const char*>(prepared->archive.data()),
+                         prepared->archive.size());
+  EXPECT_EQ(text.find("higher_order"), std::string::npos);
+}
+
+// Every float export of the full set can be prepared, and is read back quantized with what the
+// notes do not except.
 TEST(Qat, PreparesTheFullSet) {
   const std::filesystem::path cases = test::shared_path("conformance");
   if (cases.empty()) GTEST_SKIP() << "the full set is not there";

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "compiler/frontends/pt2/archive.h"
+#include "compiler/frontends/pt2/inline_regions.h"
 #include "compiler/support/zip_writer.h"
 
 namespace dtr::pt2 {
@@ -67,6 +68,12 @@ void for_each_tensor(Json& argument, Visit visit) {
   if (argument.is_object() && argument.contains("name") && argument["name"].is_string())
     return visit(argument["name"]);
   for (Json& each : argument) for_each_tensor(each, visit);
+}
+
+tl::unexpected<Diagnostic> not_as_written(const std::string& file) {
+  return fail(DiagnosticId::kPt2Invalid, "the graph is not as torch.export.save writes it",
+              "export the model with PyTorch 2.13",
+              {.file = file, .node = std::string(kModelPath)});
 }
 
 }  // namespace
@@ -155,9 +162,18 @@ Result<ExportEditor> ExportEditor::open(std::span<const std::byte> bytes, const 
     if (good) return ExportEditor(std::move(state));
   } catch (const Json::exception&) {  // the library reports so what is missing or of another kind
   }
-  return fail(DiagnosticId::kPt2Invalid, "the graph is not as torch.export.save writes it",
-              "export the model with PyTorch 2.13",
-              {.file = file, .node = std::string(kModelPath)});
+  return not_as_written(file);
+}
+
+Result<std::vector<std::byte>> ExportEditor::without_regions(std::span<const std::byte> bytes,
+                                                             const std::string& file) {
+  DTR_ASSIGN(ExportEditor editor, open(bytes, file));
+  try {
+    if (!inline_regions(editor.state_->graph())) return std::vector<std::byte>();
+  } catch (const Json::exception&) {
+    return not_as_written(file);
+  }
+  return editor.finish();
 }
 
 std::string ExportEditor::add_buffer(std::string_view target, const Tensor& content) {

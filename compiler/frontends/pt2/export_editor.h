@@ -20,6 +20,10 @@ class ExportEditor {
  public:
   // `bytes` must outlive the editor. Errors: those of ZipArchive; kPt2Invalid, kPt2Version.
   static Result<ExportEditor> open(std::span<const std::byte> bytes, const std::string& file);
+  // The file with the nodes of regions in place of these (inline_regions); empty if there are none.
+  // Errors: those of `open`, kZipCorrupt.
+  static Result<std::vector<std::byte>> without_regions(std::span<const std::byte> bytes,
+                                                        const std::string& file);
   ~ExportEditor();
   ExportEditor(ExportEditor&&) noexcept;
   ExportEditor& operator=(ExportEditor&&) noexcept;

@@ -2,7 +2,7 @@
 pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
 gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers;
 more_norms.pt2, normalizations before recurrences, convolutions over one dimension and of groups;
-small.pt2, layers of small weights; masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+small.pt2, layers of small weights; regions.pt2, regions without autocast and gradients; masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
@@ -169,6 +169,30 @@ class Small(nn.Module):
         return torch.matmul(y * 1e5, self.matrix)
 
 
+class Regions(nn.Module):
+    """Regions in one another, one that gives what it takes, and a batch norm outside of the region
+    of its layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up = nn.LayerNorm(6), nn.Linear(6, 5)
+        self.conv, self.batch_norm = nn.Conv1d(5, 4, 2), nn.BatchNorm1d(4)
+        nn.init.uniform_(self.batch_norm.running_mean, -0.2, 0.2)
+        nn.init.uniform_(self.batch_norm.running_var, 0.2, 0.8)
+
+    def forward(self, x):
+        with torch.no_grad():
+            scale = torch.sigmoid(x)
+        with torch.autocast("cpu", enabled=False):
+            y = self.up(self.norm(x * scale))
+            with torch.no_grad():
+                z = torch.relu(self.up(x))
+            y = y + z
+        with torch.autocast("cpu", enabled=False):
+            y = self.conv(y.transpose(1, 2))
+        return torch.relu(self.batch_norm(y))
+
+
 class Masks(nn.Module):
     """Two causal attentions, and masks of -inf and -1e9 by hand."""
 
@@ -219,7 +243,7 @@ def make(name, deuteron, model, samples):
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
     every = "operators", "one_dimension", "unlike", "gates", "norms", "masks", "more_norms"
-    every += ("small",)
+    every += "small", "regions"
     wanted = sys.argv[2:] or every
     if "operators" in wanted:
         torch.manual_seed(0)
@@ -243,6 +267,9 @@ def main():
     if "more_norms" in wanted:
         torch.manual_seed(6)
         make("more_norms", deuteron, MoreNorms(), torch.randn(16, 1, 5, 6))
+    if "regions" in wanted:
+        torch.manual_seed(8)
+        make("regions", deuteron, Regions(), torch.randn(16, 1, 5, 6))
     if "small" in wanted:
         torch.manual_seed(7)
         make("small", deuteron, Small(), torch.randn(16, 1, 5, 6, 5))
