@@ -321,12 +321,10 @@ class Preparation {
       if (norm < *layer && argument == "weight") {
         move_behind(norm, *layer, op);
         weight = editor_.argument(*layer, argument);
-      } else if (argument != "weight" ||
-                 editor_.argument(norm, "input") != editor_.result(*layer) ||
-                 (transposed && op.attributes.get<int64_t>("groups") != 1)) {
+      } else if (argument != "weight") {
         note(norm, "its fusion cannot be simulated; it stays float during training");
       } else {
-        weight = simulate_fusion(*layer, norm, weight, axis);
+        weight = simulate_fusion(*layer, norm, op, weight);
       }
     }
     const bool by_channel = spec.kind == Kind::kPerChannel;
@@ -388,14 +386,27 @@ class Preparation {
 
   // The weight times γ / √(var + eps), whose quotient the layer's result is divided by before its
   // bias and the batch norm.
-  std::string simulate_fusion(uint32_t layer, uint32_t norm, const std::string& weight,
-                              size_t axis) {
+  std::string simulate_fusion(uint32_t layer, uint32_t norm, const Op& op,
+                              const std::string& weight) {
     const Shape weight_shape = editor_.shape(weight);
     const std::string result = editor_.result(layer);
-    const Shape result_shape = editor_.shape(result);
-    const int64_t channels = weight_shape[axis];
-    Shape along_weight(weight_shape.size(), 1), along_result(result_shape.size(), 1);
-    along_weight[axis] = along_result[1] = channels;
+    // Behind permutes and views, if there are some.
+    const std::string operand = editor_.argument(norm, "input");
+    const Shape operand_shape = editor_.shape(operand);
+    const bool transposed = op.attributes.get_or("transposed", false);
+    const int64_t groups = transposed ? op.attributes.get<int64_t>("groups") : 1;
+    const size_t axis = transposed ? 1 : 0;
+    const int64_t channels = weight_shape[axis] * groups;
+    // Of a transposed convolution each group has outputs of its own.
+    Shape by_group = weight_shape;
+    if (groups > 1) {
+      by_group[0] /= groups;
+      by_group.insert(by_group.begin(), groups);
+    }
+    Shape along_weight(by_group.size(), 1), along_result(operand_shape.size(), 1);
+    along_weight[groups > 1 ? axis + 1 : axis] = weight_shape[axis];
+    if (groups > 1) along_weight[0] = groups;
+    along_result[1] = channels;
 
     const auto before = [&](std::string_view target, const Editor::Arguments& arguments,
                             std::string_view suffix, const Shape& shape) {
@@ -404,8 +415,8 @@ class Preparation {
     };
     const auto after = [&](std::string_view target, const Editor::Arguments& arguments,
                            std::string_view suffix) {
-      return editor_.add_node(layer + 1, layer, target, arguments,
-                              fmt::format("{}_{}", result, suffix), DType::kFloat32, result_shape);
+      return editor_.add_node(norm, layer, target, arguments, fmt::format("{}_{}", result, suffix),
+                              DType::kFloat32, operand_shape);
     };
     const std::string quotient = norm_factor(layer, norm);
     // A channel without γ is quantized as it is: the batch norm makes it constant.
@@ -419,17 +430,22 @@ class Preparation {
     const std::string wide =
         before("aten.reshape.default", {{"self", Name{factor}}, {"shape", along_weight}},
                "factor_of_weight", along_weight);
-    std::string scaled = before("aten.mul.Tensor", {{"self", Name{weight}}, {"other", Name{wide}}},
-                                "scaled_weight", weight_shape);
+    const auto view = [&](const std::string& of, std::string_view suffix, const Shape& to) {
+      return before("aten.reshape.default", {{"self", Name{of}}, {"shape", to}}, suffix, to);
+    };
+    const std::string grouped = groups > 1 ? view(weight, "weight_by_group", by_group) : weight;
+    std::string scaled = before("aten.mul.Tensor", {{"self", Name{grouped}}, {"other", Name{wide}}},
+                                "scaled_weight", by_group);
+    if (groups > 1) scaled = view(scaled, "scaled_weight_of_all", weight_shape);
 
     const std::string tall = editor_.add_node(
-        layer + 1, layer, "aten.reshape.default", {{"self", Name{factor}}, {"shape", along_result}},
+        norm, layer, "aten.reshape.default", {{"self", Name{factor}}, {"shape", along_result}},
         result + "_factor_of_result", DType::kFloat32, along_result);
     std::string unscaled =
-        after("aten.div.Tensor", {{"self", Name{result}}, {"other", Name{tall}}}, "unscaled");
+        after("aten.div.Tensor", {{"self", Name{operand}}, {"other", Name{tall}}}, "unscaled");
     if (const std::string bias = editor_.argument(layer, "bias"); !bias.empty()) {
       editor_.clear_argument(layer, "bias");
-      const std::string spread = editor_.add_node(layer + 1, layer, "aten.reshape.default",
+      const std::string spread = editor_.add_node(norm, layer, "aten.reshape.default",
                                                   {{"self", Name{bias}}, {"shape", along_result}},
                                                   result + "_bias", DType::kFloat32, along_result);
       unscaled =

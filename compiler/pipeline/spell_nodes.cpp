@@ -155,10 +155,10 @@ class Speller {
                       Editor& editor) {
     if (const auto known = names_.find(value); known != names_.end()) return known->second;
     const Value& v = graph_.value(value);
-    const bool in_file =
-        !graph_.is_constant(value) || (std::ranges::find(tensors, v.name) != tensors.end() &&
-                                       editor.shape(v.name) == v.type.shape);
-    if (in_file) return v.name;
+    // The graph may have given the name of a result to another value.
+    if (!graph_.is_constant(value)) return file_name(value);
+    if (std::ranges::find(tensors, v.name) != tensors.end() && editor.shape(v.name) == v.type.shape)
+      return v.name;
     // Not a buffer, whose shape would tie what was trained in batches to their size: the first
     // state of a recurrence is zeros for each sample.
     if (const auto uniform =

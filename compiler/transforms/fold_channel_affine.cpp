@@ -6,7 +6,8 @@
 //
 // A factor of one, but for the rounding of float, leaves the codes and scales of the weights as
 // they were trained. The layer has no fused activation, the values between have no other user, and
-// the factors vary along the layer's output channels.
+// the factors vary along the layer's output channels; permutes and views that keep that dimension
+// whole may be between.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -53,14 +54,18 @@ class FoldChannelAffine : public GraphPass {
     ChannelAffine affine;
     affine.scale.assign(static_cast<size_t>(output_channels(graph_, layer)), 1.0);
     affine.offset.assign(affine.scale.size(), 0.0);
-    const size_t axis = channel_axis(graph_, graph_.op(layer), result);
+    size_t axis = channel_axis(graph_, graph_.op(layer), result);
     std::vector<OpId> chain;
     std::vector<ValueId> read;  // by each of them
     for (ValueId value = result;;) {
       const OpId next = graph_.sole_user(value);
-      if (!next.valid() || graph_.op(next).results.size() != 1 ||
-          graph_.type(graph_.op(next).results[0]) != graph_.type(result))
-        break;
+      if (!next.valid() || graph_.op(next).results.size() != 1) break;
+      if (const auto moved = axis_behind(graph_, graph_.op(next), axis)) {
+        axis = *moved;
+        value = graph_.op(next).results[0];
+        continue;
+      }
+      if (graph_.type(graph_.op(next).results[0]) != graph_.type(value)) break;
       if (!append(graph_.op(next), value, axis, affine)) break;
       chain.push_back(next);
       read.push_back(value);

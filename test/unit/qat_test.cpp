@@ -399,6 +399,15 @@ TEST(Qat, RefusesControlFlow) {
   EXPECT_EQ(prepared.error().id, DiagnosticId::kPt2ControlFlow) << error_text(prepared);
 }
 
+// The fusion is simulated behind permutes and views and for groups of a transposed convolution, and
+// for two batch norms of one layer.
+TEST(Qat, BatchNormsAreInTheirLayers) {
+  expect_as_pytorch("batch_norms", 6);
+  const auto prepared = prepare(trained("batch_norms.pt2"), trained("batch_norms.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->batch_norms, 5U);
+}
+
 // Operators of regions are those of the graph around them; batch norms find their layers there.
 TEST(Qat, RegionsAreInt8) {
   expect_as_pytorch("regions", 2);

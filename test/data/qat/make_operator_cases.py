@@ -2,7 +2,8 @@
 pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
 gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers;
 more_norms.pt2, normalizations before recurrences, convolutions over one dimension and of groups;
-small.pt2, layers of small weights; regions.pt2, regions without autocast and gradients; masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+small.pt2, layers of small weights; regions.pt2, regions without autocast and gradients;
+batch_norms.pt2, batch norms behind permutes, views and transposed convolutions; masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
@@ -193,6 +194,32 @@ class Regions(nn.Module):
         return torch.relu(self.batch_norm(y))
 
 
+class BatchNorms(nn.Module):
+    """Batch norms behind a permute, a view and a transposed convolution of groups, before and behind
+    one layer; a mask of nn.MultiheadAttention, whose views have names of the importer's."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.first = nn.Linear(6, 8), nn.BatchNorm1d(8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.conv, self.second = nn.Conv2d(8, 6, (1, 2)), nn.BatchNorm1d(6)
+        self.up, self.third = nn.ConvTranspose1d(6, 4, 3, groups=2), nn.BatchNorm1d(4)
+        self.before, self.last, self.behind = nn.BatchNorm1d(4), nn.Conv1d(4, 3, 2), nn.BatchNorm1d(3)
+        self.register_buffer("mask", torch.ones(5, 5).triu(1).bool())
+        for norm in (self.first, self.second, self.third, self.before, self.behind):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+            nn.init.uniform_(norm.bias, -0.3, 0.3)
+            nn.init.uniform_(norm.running_mean, -0.2, 0.2)
+            nn.init.uniform_(norm.running_var, 0.2, 0.8)
+
+    def forward(self, x):
+        y = torch.relu(self.first(self.linear(x).transpose(1, 2)).transpose(1, 2))
+        y = y + self.attention(y, y, y, attn_mask=self.mask, need_weights=False)[0]
+        y = self.second(self.conv(y.transpose(1, 2).unsqueeze(2)).squeeze(2))
+        y = torch.relu(self.third(self.up(torch.relu(y))))
+        return self.behind(self.last(self.before(y)))
+
+
 class Masks(nn.Module):
     """Two causal attentions, and masks of -inf and -1e9 by hand."""
 
@@ -243,7 +270,7 @@ def make(name, deuteron, model, samples):
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
     every = "operators", "one_dimension", "unlike", "gates", "norms", "masks", "more_norms"
-    every += "small", "regions"
+    every += "small", "regions", "batch_norms"
     wanted = sys.argv[2:] or every
     if "operators" in wanted:
         torch.manual_seed(0)
@@ -270,6 +297,9 @@ def main():
     if "regions" in wanted:
         torch.manual_seed(8)
         make("regions", deuteron, Regions(), torch.randn(16, 1, 5, 6))
+    if "batch_norms" in wanted:
+        torch.manual_seed(9)
+        make("batch_norms", deuteron, BatchNorms(), torch.randn(16, 1, 5, 6))
     if "small" in wanted:
         torch.manual_seed(7)
         make("small", deuteron, Small(), torch.randn(16, 1, 5, 6, 5))
