@@ -2,7 +2,7 @@
 """Measures the hard models of test/data/accuracy, quantized by Deuteron and by others, and writes
 bench/hard_models.json and from it docs/hard_models.md.
 
-    bench/hard_models.py [--deuteron build/release/deuteron] [--epochs 6] [--only WAY …] [NAME …]
+    bench/hard_models.py [--deuteron build/release/deuteron] [--epochs 24] [--only WAY …] [NAME …]
 
 neutron, xnnpack: ExecuTorch's NeutronQuantizer and XNNPACKQuantizer through torchao's PT2E, judged
 in PyTorch. edge: AI Edge Quantizer, static int8 over LiteRT Torch's conversion, judged in LiteRT.
@@ -35,6 +35,7 @@ DATA = ROOT / "test/data/accuracy"
 RESULTS = Path(__file__).with_suffix(".json")
 TRAINED = DATA / "trained"
 BATCH = 32
+HELD_OUT = 2 * BATCH  # of the training inputs
 sys.path[:0] = [str(DATA), str(ROOT / "test/data/pt2")]
 import hard_models_page  # noqa: E402
 import make_models  # noqa: E402
@@ -203,8 +204,9 @@ def size_of(parameter):
 
 def train(model, x, wanted, epochs, rate=3e-3):
     """Towards the outputs `wanted`, by Adam with steps relative to the parameters. Ends with the
-    parameters of the start or of the epoch with the least loss, as nets that calibration quantizes
-    well may only lose."""
+    parameters of the start or of the epoch with the least loss on the last HELD_OUT inputs, which
+    are not trained on, as nets that calibration quantizes well may only lose."""
+    held_out, x = (x[-HELD_OUT:], wanted[-HELD_OUT:]), x[:-HELD_OUT]
     scale = wanted.square().mean()
     parameters = list(model.parameters())
     sizes = [size_of(each) for each in parameters]
@@ -216,8 +218,8 @@ def train(model, x, wanted, epochs, rate=3e-3):
 
     def loss():
         with torch.no_grad():
-            whole = range(0, len(x) - BATCH + 1, BATCH)
-            return sum(F.mse_loss(model(x[i : i + BATCH]), wanted[i : i + BATCH]) for i in whole)
+            batches = zip(*(each.split(BATCH) for each in held_out))
+            return sum(F.mse_loss(model(some), outputs) for some, outputs in batches)
 
     best, least = starts, loss()
     for _ in range(epochs):
@@ -324,7 +326,7 @@ def qat(name, deuteron, epochs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--deuteron", default=str(ROOT / "build/release/deuteron"))
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=24)
     parser.add_argument("--only", choices=hard_models_page.WAYS, action="append")
     parser.add_argument("name", nargs="*")
     options = parser.parse_args()

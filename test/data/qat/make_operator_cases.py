@@ -204,7 +204,11 @@ class BatchNorms(nn.Module):
         self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
         self.conv, self.second = nn.Conv2d(8, 6, (1, 2)), nn.BatchNorm1d(6)
         self.up, self.third = nn.ConvTranspose1d(6, 4, 3, groups=2), nn.BatchNorm1d(4)
-        self.before, self.last, self.behind = nn.BatchNorm1d(4), nn.Conv1d(4, 3, 2), nn.BatchNorm1d(3)
+        self.before, self.last, self.behind = (
+            nn.BatchNorm1d(4),
+            nn.Conv1d(4, 3, 2),
+            nn.BatchNorm1d(3),
+        )
         self.register_buffer("mask", torch.ones(5, 5).triu(1).bool())
         for norm in (self.first, self.second, self.third, self.before, self.behind):
             nn.init.uniform_(norm.weight, 0.5, 1.5)
