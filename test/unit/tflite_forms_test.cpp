@@ -34,6 +34,7 @@ struct Stored {
 struct Layer {
   Stored x{{1, 3}}, weight, y{{1, 2}};
   std::optional<fb::BuiltinOperator> conversion = {};
+  std::vector<int32_t> results{2};
 
   std::vector<std::byte> bytes() const {
     FlatBufferBuilder builder;
@@ -73,9 +74,9 @@ struct Layer {
     if (conversion) add(*conversion, {1}, {3}, {});
     add(fb::BuiltinOperator::FULLY_CONNECTED, {0, conversion ? 3 : 1}, {2},
         fb::CreateFullyConnectedOptions(builder));
-    const std::vector<int32_t> inputs{0}, outputs{2};
+    const std::vector<int32_t> inputs{0};
     const std::vector graphs{
-        fb::CreateSubGraphDirect(builder, &tensors, &inputs, &outputs, &ops, "main")};
+        fb::CreateSubGraphDirect(builder, &tensors, &inputs, &results, &ops, "main")};
     fb::FinishModelBuffer(builder,
                           fb::CreateModelDirect(builder, 3, &codes, &graphs, "test", &buffers));
     const auto made = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
@@ -135,6 +136,13 @@ TEST(TfliteForms, HalfPrecision) {
   layer.weight = {
       {2, 3}, fb::TensorType::FLOAT64, bytes_of(std::vector<double>{1, -2, 0.5, 0, 0, 3})};
   EXPECT_EQ(run(layer).y, (std::vector<float>{31, 300}));
+}
+
+TEST(TfliteForms, AConstantIsAnOutput) {
+  const std::vector<float> weight{1, 2, 3, 4, 5, 6};
+  const Stored stored{{2, 3}, fb::TensorType::FLOAT32, bytes_of(weight)};
+  EXPECT_EQ(run({.weight = stored, .results = {1, 2}}).y, weight);
+  EXPECT_EQ(run({.weight = stored, .results = {2, 1}}).y, (std::vector<float>{321, 654}));
 }
 
 TEST(TfliteForms, QuantizedWeightsOfFloatLayers) {

@@ -275,6 +275,9 @@ Result<void> Importer::finish() {
     ValueId value = import_.values[static_cast<size_t>(index)];
     const TensorInfo& tensor = file_->tensors[static_cast<size_t>(index)];
     const std::string& name = tensor.name;
+    if (!value.valid() && tensor.constant()) {
+      DTR_ASSIGN(value, constant_of(tensor));
+    }
     if (!value.valid())
       return fail(DiagnosticId::kTfliteInvalid,
                   "it is an output of the model, but no operator makes it", {}, place(name));

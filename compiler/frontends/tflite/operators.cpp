@@ -431,6 +431,10 @@ Result<ValueId> pad(Importer& importer) {
     }
   }
   DTR_ASSIGN(const ValueId x, importer.value(0));
+  if (const Type& of = importer.type(x); !is_float(of.dtype) && !of.quantized()) {
+    DTR_ASSIGN(const ValueId y, Importer::Builder(importer).pad(x, pads, value));
+    return importer.as_output(y);
+  }
   return importer.append(ops::kConstantPadNd, {x}, {{"pad", pads}, {"value", value}});
 }
 

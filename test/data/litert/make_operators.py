@@ -541,6 +541,24 @@ def structural():
                     )
 
                 yield f"STRIDED_SLICE {mask}", strided_slice
+    for d in (I, L, T):
+        for s, around in (
+            ((2, 3, 4, 2), [[0, 1], [2, 0], [1, 1], [0, 0]]),
+            ((3, 2), [[0, 2], [1, 0]]),
+            ((4,), [[3, 1]]),
+        ):
+            to = [n + sum(each) for n, each in zip(s, around)]
+            yield f"PAD {d.__name__}", lambda m, s=s, around=around, to=to, d=d: m.op(
+                B.PAD, [m.x(s, d), m.ints(around)], to, None, options("Pad"), d
+            )
+            yield f"PADV2 {d.__name__}", lambda m, s=s, around=around, to=to, d=d: m.op(
+                B.PADV2,
+                [m.x(s, d), m.ints(around), m.constant([1], None, d)],
+                to,
+                None,
+                options("PadV2"),
+                d,
+            )
 
 
 def special():
