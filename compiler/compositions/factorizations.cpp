@@ -223,7 +223,14 @@ Result<Elimination> eliminate(GraphBuilder& builder, ValueId matrices, ValueId r
                moves.valid() ? binary(builder, kPlus, moves, pivoted.moved) : Value(pivoted.moved));
     if (!pivoted.others.valid()) break;
     DTR_ASSIGN(const ValueId column, columns(builder, pivoted.others, 0, 1));
-    DTR_ASSIGN(const ValueId factors, binary(builder, kBy, column, corner));
+    ValueId divisor = corner;
+    if (!right.valid()) {  // of a column of zeros nothing is taken: the determinant is 0, no NaN
+      DTR_ASSIGN(const ValueId zero, real_number(builder, corner, 0));
+      DTR_ASSIGN(const ValueId none, binary(builder, "aten.eq.Tensor", corner, zero));
+      DTR_ASSIGN(const ValueId unit, real_number(builder, corner, 1));
+      DTR_ASSIGN(divisor, builder.emit(kWhere, {none, unit, corner}));
+    }
+    DTR_ASSIGN(const ValueId factors, binary(builder, kBy, column, divisor));
     const int64_t width = columns_of(builder, x);
     DTR_ASSIGN(const ValueId first, columns(builder, pivoted.first, 1, width));
     DTR_ASSIGN(const ValueId others, columns(builder, pivoted.others, 1, width));
@@ -338,9 +345,12 @@ Result<Orthogonal> orthogonalize(GraphBuilder& builder, ValueId matrices, int64_
       DTR_ASSIGN(const ValueId others, rows(builder, column, 1, left));
       Reflection reflection;
       DTR_ASSIGN(reflection.vector, builder.concatenate({first, others}, row_dim(builder, column)));
-      // 2 / (vᵀ · v) = −1 / (made · first); a column of zeros stays.
+      // 2 / (vᵀ · v) = −1 / (made · first). A column that is zero below its corner stays, and so does
+      // the sign of the corner, as in LAPACK.
       DTR_ASSIGN(ValueId divisor, binary(builder, kTimes, made, first));
-      DTR_ASSIGN(const ValueId none, binary(builder, "aten.eq.Tensor", divisor, zero));
+      DTR_ASSIGN(ValueId beneath, binary(builder, kTimes, others, others));
+      DTR_ASSIGN(beneath, sum_of_rows(builder, beneath));
+      DTR_ASSIGN(const ValueId none, binary(builder, "aten.eq.Tensor", beneath, zero));
       DTR_ASSIGN(const ValueId minus_one, real_number(builder, norm, -1));
       DTR_ASSIGN(divisor, builder.emit(kWhere, {none, minus_one, divisor}));
       DTR_ASSIGN(reflection.factor, binary(builder, kBy, minus_one, divisor));

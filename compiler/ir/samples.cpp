@@ -264,7 +264,8 @@ Result<void> Samples::check_finite() const {
       if (const int64_t at = find_non_finite(views[k]); at >= 0)
         return fail(DiagnosticId::kDataNotFinite,
                     fmt::format("element {} of sample {} is NaN or infinite", at, sample),
-                    "remove the sample or repair the data",
+                    "remove the sample or repair the data; in a mask of attention, -1e9 excludes "
+                    "as -inf does",
                     {.file = file_, .node = inputs_[k].name});
   }
   return {};

@@ -163,7 +163,7 @@ class Annotator {
     if (op.origin.keeps_float)
       return tl::unexpected(FloatReason{
           "quantizer-exact",
-          "it is a step of a factorization or of a function that int8 has too few codes for",
+          "int8 has too few codes for it: a step of a factorization, a function or a mask",
           "nothing, if float is fast enough; else compute it outside of the model"});
     if (std::ranges::find(separations_.kept_float, id) != separations_.kept_float.end())
       return tl::unexpected(
@@ -324,7 +324,7 @@ class Annotator {
                             "compute what does not depend on the input before the export"}
               : FloatReason{
                     "quantizer-exact",
-                    "a factorization reads it, which magnifies the steps of int8",
+                    "a factorization or a mask reads it, for which int8 has too few codes",
                     "nothing, if float is fast enough; else compute it outside of the model"};
     }
   }

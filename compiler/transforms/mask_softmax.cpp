@@ -415,13 +415,17 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
       if (!is_mask_of_floats(mask, shape) || is_mask_of_floats(other, shape) ||
           graph_.type(other).shape != shape)
         continue;
+      // In int8 the step of a mask is that of its greatest number: what excludes with a smaller one,
+      // or is added beside it, would be nothing.
+      Origin exact = origin;
+      exact.keeps_float = true;
       if (difference.valid()) {
-        DTR_ASSIGN(mask, insert(softmax, origin, ops::kNeg, {mask}));
+        DTR_ASSIGN(mask, insert(softmax, exact, ops::kNeg, {mask}));
       }
       DTR_ASSIGN(const ValueId excludes,
-                 insert(softmax, origin, ops::kLeTensor, {mask, number(kExcludedByInput)}));
+                 insert(softmax, exact, ops::kLeTensor, {mask, number(kExcludedByInput)}));
       DTR_ASSIGN(const ValueId left,
-                 insert(softmax, origin, ops::kMaskedFill, {mask, excludes}, {{"value", 0.0}}));
+                 insert(softmax, exact, ops::kMaskedFill, {mask, excludes}, {{"value", 0.0}}));
       DTR_ASSIGN(const ValueId rest, insert(softmax, origin, ops::kAddTensor, {other, left}));
       return std::optional(Found{excludes, {}, graph_.type(excludes).shape, rest, origin});
     }

@@ -130,6 +130,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "constant_numbers",
                                  "linear_algebra",
                                  "signs",
+                                 "singular",
                                  "whole_products",
                                  "experts",
                                  "grouped_products",

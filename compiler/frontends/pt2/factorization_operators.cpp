@@ -63,11 +63,20 @@ Result<Values> log_determinant(NodeImport& node) {
   return one(node.emit("aten.where.self", {negative, none, found.logarithm}));
 }
 
-// `inv_ex` has a second result, which says what is wrong: nothing, as far as is known.
-Result<ValueId> no_failure(NodeImport& node, ValueId matrices) {
-  Shape shape = node.type(matrices).shape;
-  shape.resize(shape.size() - 2);
-  return node.constant(DType::kInt32, shape, 0, "info");
+// The number, from 1, of the first element along the last dimension for which `fails` is true; 0
+// where there is none: LAPACK's `info`, the second result of `inv_ex` and `cholesky_ex`.
+Result<ValueId> first_failure(NodeImport& node, ValueId fails) {
+  const auto last = static_cast<int64_t>(node.type(fails).rank()) - 1;
+  DTR_ASSIGN(const ValueId failed, node.cast(fails, DType::kFloat32));
+  DTR_ASSIGN(ValueId number,
+             node.emit("aten.argmax", {failed}, {{"dim", last}, {"keepdim", false}}));
+  DTR_ASSIGN(number, with_number(node, "aten.add.Tensor", number, 1));
+  DTR_ASSIGN(const ValueId worst,
+             node.emit("aten.amax", {failed}, {{"dim", Ints{last}}, {"keepdim", false}}));
+  DTR_ASSIGN(const ValueId any, with_number(node, "aten.gt.Tensor", worst, 0));
+  DTR_ASSIGN(const ValueId none, number_like(node, number, 0));
+  DTR_ASSIGN(number, node.emit("aten.where.self", {any, number, none}));
+  return node.cast(number, DType::kInt32);
 }
 
 Result<ValueId> inverted(NodeImport& node, ValueId matrices) {
@@ -81,7 +90,10 @@ Result<Values> inverse(NodeImport& node) {
   DTR_ASSIGN(const ValueId result, inverted(node, matrix));
   DTR_TRY(node.boolean("check_errors", false));
   if (!node.is_read(1)) return Values{result};
-  DTR_ASSIGN(const ValueId info, no_failure(node, matrix));
+  DTR_ASSIGN(const auto found, compositions::eliminate(node, matrix, {}));
+  DTR_ASSIGN(const ValueId zero, number_like(node, found.pivots, 0));
+  DTR_ASSIGN(const ValueId fails, node.emit("aten.eq.Tensor", {found.pivots, zero}));
+  DTR_ASSIGN(const ValueId info, first_failure(node, fails));
   return Values{result, info};
 }
 
@@ -125,12 +137,22 @@ Result<Values> cholesky(NodeImport& node) {
   if (upper) {
     DTR_ASSIGN(matrix, compositions::transposed(node, matrix));
   }
-  DTR_ASSIGN(ValueId result, compositions::cholesky(node, matrix));
+  DTR_ASSIGN(const ValueId lower, compositions::cholesky(node, matrix));
+  ValueId result = lower;
   if (upper) {
-    DTR_ASSIGN(result, compositions::transposed(node, result));
+    DTR_ASSIGN(result, compositions::transposed(node, lower));
   }
   if (!node.is_read(1)) return Values{result};
-  DTR_ASSIGN(const ValueId info, no_failure(node, matrix));
+  // The diagonal is the root of a number that has to be positive: NaN and 0 fail. What is behind it
+  // in its row is 0.
+  DTR_ASSIGN(const ValueId identity, compositions::identity_like(node, lower));
+  DTR_ASSIGN(ValueId diagonal, node.emit("aten.mul.Tensor", {lower, identity}));
+  const auto last = static_cast<int64_t>(node.type(lower).rank()) - 1;
+  DTR_ASSIGN(diagonal, node.emit("aten.sum.dim_IntList", {diagonal},
+                                 {{"dim", Ints{last}}, {"keepdim", false}}));
+  DTR_ASSIGN(const ValueId positive, with_number(node, "aten.gt.Tensor", diagonal, 0));
+  DTR_ASSIGN(const ValueId fails, node.emit("aten.logical_not", {positive}));
+  DTR_ASSIGN(const ValueId info, first_failure(node, fails));
   return Values{result, info};
 }
 

@@ -444,6 +444,31 @@ class constant_numbers(nn.Module):
         )
 
 
+@case(rand(3, 5, 5), rand(5), strict=False)
+class singular(nn.Module):
+    """What PyTorch says of matrices that have no inverse or root, and of columns of zeros."""
+
+    def forward(self, x, v):
+        whole = 0.2 * x + torch.eye(5)[[2, 0, 1, 4, 3]]
+        drop = torch.tensor([1.0, 1, 1, 0, 1])
+        flat = whole * torch.stack([torch.ones(5), drop, torch.zeros(5)])[:, None]
+        positive = whole @ whole.mT + torch.eye(5)
+        signs = torch.stack([torch.ones(5), 2 * drop - 1.001, -torch.ones(5)])[:, None]
+        sign, size = torch.linalg.slogdet(flat)
+        upper = torch.triu(whole) + 3 * torch.diag(torch.sign(v))
+        return (
+            sign,
+            size.clamp(min=-50.0),
+            torch.logdet(flat[2]).clamp(min=-50.0),
+            torch.linalg.inv_ex(flat)[1],
+            torch.linalg.inv_ex(flat[:, :3, :3] * drop[1:4])[1],
+            torch.linalg.cholesky_ex(positive)[1],
+            torch.linalg.cholesky_ex(positive * signs)[1],
+            *torch.linalg.qr(upper[0]),
+            *torch.linalg.qr(torch.diag(v)),
+        )
+
+
 @case(rand(2, 5, 5), rand(2, 5, 3), rand(5), rand(7, 4), rand(2, 3, 3), strict=False)
 class linear_algebra(nn.Module):
     """Determinants, inverses, systems of equations and factorizations, with pivots that are not the
