@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <functional>
+#include <numeric>
 #include <optional>
 
 #include "compiler/executors/executor.h"
@@ -62,12 +63,12 @@ struct Layer {
     std::vector<Offset<fb::OperatorCode>> codes;
     std::vector<Offset<fb::Operator>> ops;
     const auto add = [&](fb::BuiltinOperator code, const std::vector<int32_t>& inputs,
-                         const std::vector<int32_t>& outputs,
+                         const std::vector<int32_t>& results,
                          Offset<fb::FullyConnectedOptions> options) {
       codes.push_back(
           fb::CreateOperatorCodeDirect(builder, static_cast<int8_t>(code), nullptr, 1, code));
       ops.push_back(fb::CreateOperatorDirect(
-          builder, static_cast<uint32_t>(codes.size() - 1), &inputs, &outputs,
+          builder, static_cast<uint32_t>(codes.size() - 1), &inputs, &results,
           options.IsNull() ? fb::OptionsType::NONE : fb::OptionsType::FullyConnectedOptions,
           Offset<fb::AnyOptions>(options.o)));
     };
@@ -143,6 +144,27 @@ TEST(TfliteForms, AConstantIsAnOutput) {
   const Stored stored{{2, 3}, fb::TensorType::FLOAT32, bytes_of(weight)};
   EXPECT_EQ(run({.weight = stored, .results = {1, 2}}).y, weight);
   EXPECT_EQ(run({.weight = stored, .results = {2, 1}}).y, (std::vector<float>{321, 654}));
+}
+
+// What makes codes of bytes and bytes of codes goes through real numbers, of any scale.
+TEST(TfliteForms, EveryByteIsReturnedAsItIs) {
+  std::vector<uint8_t> every(256);
+  std::iota(every.begin(), every.end(), uint8_t{0});
+  for (const auto& [scale, zero_point] :
+       {std::pair{0.1F, 0}, {1 / 255.F, 255}, {0.0235F, 128}, {0.75F, 7}, {1 / 3.F, 100}}) {
+    Layer layer{.x = {{1, 256}, fb::TensorType::UINT8, {}, {scale}, {zero_point}},
+                .weight = {{1, 256}, fb::TensorType::UINT8, every, {1}, {0}},
+                .y = {{1, 1}, fb::TensorType::UINT8, {}, {1000}, {0}},
+                .outputs = {0, 2}};
+    const auto import = tflite::parse_tflite(layer.bytes(), "bytes.tflite");
+    ASSERT_TRUE(import) << to_text(import.error());
+    const TensorView x{DType::kUint8, {1, 256}, reinterpret_cast<std::byte*>(every.data())};
+    const auto outputs =
+        make_reference_executor(import->module, import->module.forward())->run(std::vector{x});
+    ASSERT_TRUE(outputs) << to_text(outputs.error());
+    const auto bytes = outputs->front().values<uint8_t>();
+    EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.end()), every) << scale;
+  }
 }
 
 TEST(TfliteForms, QuantizedWeightsOfFloatLayers) {

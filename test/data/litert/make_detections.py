@@ -207,6 +207,7 @@ def cases(m):
     m.detect(7, 2, 8, nms_score_threshold=1.5)
     m.detect(16, 3, 2, nms_iou_threshold=1e-6, nms_score_threshold=0.5)
     m.detect(1, 1, 0, background=0, max_detections=1)
+    m.detect(13, 3, 0, y_scale=6.0, x_scale=9.0, h_scale=4.0, w_scale=7.0)
 
 
 def ssd():

@@ -1,7 +1,8 @@
 """Drawn cases of operators that read images at computed places, keep the places of what they take, or
 compute spectra (make_cases.py)."""
+import coded_cases
 import numpy as np
-from drawn_model import F, I, L, case
+from drawn_model import MICROSOFT, F, I, L, Q, T, U, case
 
 
 @case("GridSample")
@@ -230,3 +231,56 @@ def split_wide(m, name):
     wide = m.op("Expand", [m.x((2, 1)), m.const([2, 9000])])
     parts = m.op(name, [wide, m.const([4000, 5000])], axis=1)
     m.op("ReduceMax", [m.op("SequenceAt", [parts, m.const(int(m.flag()))])], keepdims=0)
+
+
+@case("AveragePool")
+def pool_with_gaps_beyond(m, name):
+    """The last window of a row reaches beyond the input and its padding, that of a column does not."""
+    m.version = max(m.version, 19)
+    x = m.x((1, 2, 5, 8))
+    pads = m.one_of([0, 0, 0, 0], [0, 1, 0, 0])
+    m.op(
+        name,
+        [x],
+        kernel_shape=[2, 2],
+        dilations=[2, 2],
+        strides=[2, 3],
+        pads=pads,
+        ceil_mode=1,
+        count_include_pad=int(m.flag()),
+    )
+
+
+@case("QGemm")
+def qgemm_of_channels(m, name):
+    """A scale a channel of the result: of square weights, which either dimension would fit."""
+    (a, _), (y, _) = (coded_cases.scale_of(m, dtype=U) for _ in range(2))
+    b = [m.const(m.rng.uniform(0.01, 0.05, 4), F), m.const(np.zeros(4), Q)]
+    x, weights = m.x((3, 4), U, 0, 255), m.const(m.numbers((4, 4), Q, -63, 63), Q)
+    bias = m.const(m.numbers((4,), I, -999, 999), I)
+    m.op(name, [x, *a, weights, *b, bias, *y], domain=MICROSOFT, transB=int(m.flag()))
+
+
+@case("DynamicQuantizeLinear", "DynamicQuantizeLinear")
+def dynamic_of_one_sign(m, name):
+    """Zero has a code also where all numbers are on one side of it."""
+    low = m.one_of(2, -5)
+    m.op(name, [m.x(m.shape(), low=low, high=low + 3)], outputs=3)
+
+
+@case("ScatterND")
+def scatter_computed_places(m, name):
+    """Both numbers of a place are computed, and counted from the end of their own dimension."""
+    m.version = max(m.version, 18)
+    rows, columns = int(m.rng.integers(2, 4)), int(m.rng.integers(5, 8))
+    x = m.x((rows, columns, 2))
+    m.op(name, [x, m.x((9, 2), L, -rows, rows - 1), m.x((9, 2))], reduction="add")
+
+
+@case("Where")
+def where_wide_number(m, name):
+    """Of equal numbers, which have more dimensions than what they replace."""
+    m.version = max(m.version, 16)
+    number, x = m.const(np.full((2, 1, 3), 0.5), F), m.x((4, 1))
+    operands = [number, x] if m.flag() else [x, number]
+    m.op(name, [m.x(m.one_of((3,), (4, 3)), T), *operands])
