@@ -56,6 +56,21 @@ graph @other() {
 }
 
 // The hash names programs in files that were written before: it is of the bytes, however they lie.
+// What replaces several ops stays float if all of them do; an origin without sources is the start
+// of a merge.
+TEST(Origins, KeepFloatIfAllDo) {
+  const Origin start, step{.sources = {0}, .keeps_float = true},
+      next{.sources = {1}, .keeps_float = true}, other{.sources = {2}};
+  EXPECT_TRUE(merge(step, next).keeps_float);
+  EXPECT_TRUE(merge(start, step).keeps_float);
+  EXPECT_TRUE(merge(step, start).keeps_float);
+  EXPECT_FALSE(merge(step, other).keeps_float);
+  EXPECT_FALSE(merge(other, step).keeps_float);
+  EXPECT_FALSE(merge(start, other).keeps_float);
+  EXPECT_FALSE(merge(start, start).keeps_float);
+  EXPECT_EQ(merge(step, other).sources, (std::vector<uint32_t>{0, 2}));
+}
+
 TEST(Constants, AHashOfPartsIsThatOfTheWhole) {
   std::vector<std::byte> whole(1000);
   for (size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<std::byte>(i * i + 7);

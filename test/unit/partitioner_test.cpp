@@ -138,6 +138,48 @@ graph @forward(%x: f32[1,1,8,9]) {
   }
 }
 
+// The result of the delegate's op has a layout of its own; whoever reads it takes any.
+TEST(Layout, PreferencesAreThoseOfResultsToo) {
+  Module module = parse(R"(
+graph @forward(%x: f32[1,1,8,9]) {
+  %a: f32[1,9,8,1] = aten.permute(%x) {dims = [0, 3, 2, 1]}
+  %b: f32[1,9,8,1] = aten.relu(%a)
+  %y: f32[1,1,8,9] = aten.permute(%b) {dims = [0, 3, 2, 1]}
+  return %y
+})");
+  const LayoutChoice any{.mixed = true};
+  Recipe recipe = recipe_with({"aten.permute"}, any);
+  recipe.insert(recipe.begin(), std::make_unique<FakeDelegate>(
+                                    std::set<std::string_view>{"aten.relu"},
+                                    LayoutChoice{.mixed = true, .prefers_contiguous = true}, 0));
+  Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
+  const Result<LayoutResult> result = assign_layouts(module.forward(), recipe, placement);
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->conversions.empty());
+  const Graph& graph = module.forward();
+  for (const OpId op : graph.ops())
+    if (const Type& type = graph.type(graph.op(op).results[0]); type.shape[1] == 9) {
+      EXPECT_EQ(type.layout, Layout::kContiguous);
+    }
+}
+
+// However many ops prefer the other layout, no byte is moved for that.
+TEST(Layout, PreferencesAreWorthNoConversion) {
+  Module module = parse(R"(
+graph @forward(%x: f32[1,2,1,2] channels_last) {
+  %a: f32[1,2,1,2] = aten.relu(%x)
+  %b: f32[1,2,1,2] = aten.relu(%a)
+  %c: f32[1,2,1,2] = aten.relu(%b)
+  return %c channels_last
+})");
+  const Recipe recipe = recipe_with({"aten.relu"}, {.prefers_contiguous = true});
+  Placement placement = *place(module, module.forward(), recipe, {.weigh_costs = false});
+  const Result<LayoutResult> result = assign_layouts(module.forward(), recipe, placement);
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->conversions.empty());
+  EXPECT_EQ(result->bytes_moved, 0);
+}
+
 TEST(Layout, OneConversionServesAllReaders) {
   Module module = parse(R"(
 graph @forward(%x: f32[1,3,8,9]) {

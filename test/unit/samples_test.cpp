@@ -5,6 +5,7 @@
 #include "compiler/ir/sample_files.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/sample_warnings.h"
+#include "host/accuracy/labels.h"
 #include "test/unit/quantizer_kit.h"
 
 namespace dtr {
@@ -239,6 +240,21 @@ TEST(SampleWarnings, TellUnlikeSamples) {
       << outside->reason;
   EXPECT_TRUE(unlike(mixed(255, 0), mixed(1, 0)));  // nothing is outside, but few codes are left
   EXPECT_TRUE(unlike(mixed(1, 0), mixed(255, 0)));
+}
+
+// Labels from 1 on become classes by a subtraction only if none is above the number of classes.
+TEST(Labels, RemedyIsOneForAllOfThem) {
+  const auto fix = [](const std::vector<int64_t>& labels) {
+    const Result<void> checked = check_labels(labels, 4, {});
+    return checked ? std::string() : checked.error().fix;
+  };
+  EXPECT_EQ(fix({0, 3, 1}), "");
+  EXPECT_EQ(fix({1, 4, 2}), "subtract 1: classes are counted from 0");
+  const std::string other =
+      "leave samples without a class out, or name the right array with --labels";
+  EXPECT_EQ(fix({1, 5, 4}), other);
+  EXPECT_EQ(fix({0, 4, 1}), other);
+  EXPECT_EQ(fix({-1, 3}), other);
 }
 
 }  // namespace

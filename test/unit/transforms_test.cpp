@@ -210,6 +210,28 @@ TEST(Passes, AMaskIsJudgedAlongTheDimensionOfTheSoftmax) {
   }
 }
 
+// Zeros for columns in which all scores are -inf, behind a softmax of rows: no mask makes those.
+TEST(Passes, ZerosForColumnsWithoutAScoreStay) {
+  Module module = parse(R"(graph @forward(%x: f32[3,3], %m: bool[3]) {
+  %least: f32[3] = constant splat<-inf>
+  %g: f32[3] = aten.masked_fill(%least, %m) {value = 0.0}
+  %s: f32[3,3] = aten.add.Tensor(%x, %g)
+  %y: f32[3,3] = aten.softmax(%s) {dim = 1}
+  %none: f32[] = constant hex<000080ff>
+  %e: bool[3,3] = aten.eq.Tensor(%s, %none)
+  %n: bool[3,3] = aten.logical_not(%e)
+  %a: bool[1,3] = aten.amax(%n) {dim = [0], keepdim = true}
+  %r: bool[1,3] = aten.logical_not(%a)
+  %f: f32[3,3] = aten.masked_fill(%y, %r) {value = 0.0}
+  return %f
+}
+)");
+  const PassDef* const list[] = {&passes::kMaskSoftmax};
+  ASSERT_TRUE(run_passes(module, module.forward(), list, {}));
+  const Graph& graph = module.forward();
+  EXPECT_EQ(graph.op(graph.producer(graph.outputs()[0])).def->name, "aten.masked_fill");
+}
+
 // The second mask is a mask of the softmax already: the sum that masks the first score stays.
 TEST(Passes, AMaskThatLeavesNoScoreBesideAnotherStays) {
   Module module = parse(R"(graph @forward(%x: f32[2,2]) {
