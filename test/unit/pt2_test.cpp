@@ -5,10 +5,12 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "compiler/executors/executor.h"
 #include "compiler/frontends/pt2/describe.h"
+#include "compiler/frontends/pt2/inline_regions.h"
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/frontends/pt2/remedies.h"
 #include "compiler/frontends/pt2/trace.h"
@@ -680,6 +682,47 @@ TEST(Pt2, FullSetComputesWhatPyTorchComputes) {
   const std::filesystem::path folder = test::shared_path("conformance");
   if (folder.empty()) GTEST_SKIP() << "no full set (DEUTERON_SHARED)";
   EXPECT_GE(compute_cases(folder), 300U);
+}
+
+// A region has a value `t` of its own, as the graph around it has: y = abs(neg(x)) + t, t = exp(x).
+TEST(InlineRegions, ValuesOfEqualNamesStayApart) {
+  const auto tensor = [](const char* name) {
+    return nlohmann::json{{"as_tensor", {{"name", name}}}};
+  };
+  using Names = std::vector<const char*>;
+  const auto node = [&](const std::string& target, const Names& from, const char* to) {
+    nlohmann::json made{{"target", "torch.ops." + target},
+                        {"inputs", nlohmann::json::array()},
+                        {"outputs", {tensor(to)}},
+                        {"metadata", nlohmann::json::object()},
+                        {"name", to}};
+    for (const char* const name : from)
+      made["inputs"].push_back({{"name", name}, {"arg", tensor(name)}, {"kind", 1}});
+    return made;
+  };
+  const auto graph_of = [&](const char* in, const char* out, const Names& values) {
+    nlohmann::json made{{"inputs", {tensor(in)}}, {"outputs", {tensor(out)}}, {"nodes", {}}};
+    for (const char* const value : values) made["tensor_values"][value] = nlohmann::json::object();
+    return made;
+  };
+  nlohmann::json inner = graph_of("a", "b", {"a", "t", "b"});
+  inner["nodes"] = {node("aten.neg.default", {"a"}, "t"), node("aten.abs.default", {"t"}, "b")};
+  nlohmann::json region = node("higher_order.wrap", {}, "r");
+  region["inputs"] = {{{"name", "f"}, {"arg", {{"as_graph", {{"graph", inner}}}}}, {"kind", 1}},
+                      {{"name", "x"}, {"arg", tensor("x")}, {"kind", 1}}};
+  nlohmann::json graph = graph_of("x", "y", {"x", "t", "r", "y"});
+  graph["nodes"] = {node("aten.exp.default", {"x"}, "t"), region,
+                    node("aten.add.Tensor", {"r", "t"}, "y")};
+  ASSERT_TRUE(pt2::inline_regions(graph));
+  const auto at = [&](size_t i) -> const nlohmann::json& { return graph["nodes"].at(i); };
+  const auto taken = [&](size_t i) { return at(i)["inputs"].at(0)["arg"]["as_tensor"]["name"]; };
+  ASSERT_EQ(graph["nodes"].size(), 4U);
+  EXPECT_EQ(at(0)["name"], "t");
+  EXPECT_NE(at(1)["name"], "t");
+  EXPECT_EQ(taken(1), "x");
+  EXPECT_EQ(taken(2), at(1)["name"]);
+  EXPECT_EQ(at(2)["name"], "r");
+  EXPECT_EQ(at(3)["inputs"].at(1)["arg"]["as_tensor"]["name"], "t");
 }
 
 }  // namespace

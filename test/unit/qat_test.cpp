@@ -210,6 +210,20 @@ TEST(Qat, FirstStatesAreNoBuffers) {
 // Masks stand directly before their softmaxes, which exclude scores without a range for the mask.
 TEST(Qat, MaskedAttentionIsInt8) { expect_as_pytorch("masks", 2); }
 
+// addcmul with a value is a product and a sum with a factor, which a node has by name only: it is
+// not written as both.
+TEST(Qat, FactorsOfSumsAreKept) {
+  const auto prepared = prepare(trained("factors.pt2"), trained("factors.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->notes.size(), 1U);
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  EXPECT_GE(decibels(model->module, "factors", "output"), 40);
+}
+
+// What makes zeros of rows without a score goes with the mask that the softmax gets.
+TEST(Qat, DecomposedAttentionIsInt8) { expect_as_pytorch("decomposed", 2); }
+
 // Weight and bias of normalizations are in the layers behind them, as compile folds them: one large
 // weight takes no codes from the other channels.
 TEST(Qat, NormalizationsHaveNoWeights) {
@@ -417,6 +431,7 @@ TEST(Qat, RegionsAreInt8) {
   const std::string text(reinterpret_cast<const char*>(prepared->archive.data()),
                          prepared->archive.size());
   EXPECT_EQ(text.find("higher_order"), std::string::npos);
+  EXPECT_NE(text.find("torch.ops.aten.detach.default"), std::string::npos);
 }
 
 // Every float export of the full set can be prepared, and is read back quantized with what the

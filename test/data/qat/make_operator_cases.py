@@ -242,6 +242,32 @@ class Masks(nn.Module):
         return self.out(y.transpose(1, 2).reshape(1, 5, 6))
 
 
+class Decomposed(nn.Module):
+    """Attention in the steps of run_decompositions: rows without a score become zeros behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.out = nn.Linear(6, 18), nn.Linear(6, 6)
+        self.register_buffer("late", torch.ones(5, 5).triu(1).bool())
+
+    def forward(self, x):
+        q, k, v = [t.view(1, 5, 2, 3).transpose(1, 2) for t in self.query(x).chunk(3, -1)]
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=~self.late)
+        return self.out(y.transpose(1, 2).reshape(1, 5, 6))
+
+
+class Factors(nn.Module):
+    """A node of several operators, one of which PyTorch gives a factor by name only."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 18), nn.Linear(6, 4)
+
+    def forward(self, x):
+        a, b, c = self.first(x).chunk(3, -1)
+        return self.second(torch.addcmul(a, b, c, value=3))
+
+
 def check_gradients(model, sample):
     """Every parameter learns, although nodes were written as other ones."""
     model(sample).square().sum().backward()
@@ -249,9 +275,10 @@ def check_gradients(model, sample):
     assert not lost, lost
 
 
-def make(name, deuteron, model, samples):
+def make(name, deuteron, model, samples, decomposes=False):
     export, arrays = HERE / f"{name}.pt2", HERE / f"{name}.npz"
-    torch.export.save(torch.export.export(model.eval(), (samples[0],)), str(export))
+    program = torch.export.export(model.eval(), (samples[0],))
+    torch.export.save(program.run_decompositions() if decomposes else program, str(export))
     np.savez_compressed(arrays, input=samples.numpy())
     with torch.no_grad():
         floats = torch.stack([model(sample) for sample in samples])
@@ -274,7 +301,7 @@ def make(name, deuteron, model, samples):
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
     every = "operators", "one_dimension", "unlike", "gates", "norms", "masks", "more_norms"
-    every += "small", "regions", "batch_norms"
+    every += "small", "regions", "batch_norms", "decomposed", "factors"
     wanted = sys.argv[2:] or every
     if "operators" in wanted:
         torch.manual_seed(0)
@@ -307,6 +334,12 @@ def main():
     if "small" in wanted:
         torch.manual_seed(7)
         make("small", deuteron, Small(), torch.randn(16, 1, 5, 6, 5))
+    if "decomposed" in wanted:
+        torch.manual_seed(10)
+        make("decomposed", deuteron, Decomposed(), torch.randn(16, 1, 5, 6), decomposes=True)
+    if "factors" in wanted:
+        torch.manual_seed(11)
+        make("factors", deuteron, Factors(), torch.randn(16, 1, 5, 6))
 
 
 if __name__ == "__main__":
