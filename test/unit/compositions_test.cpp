@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "compiler/compositions/attention.h"
+#include "compiler/compositions/factorizations.h"
 #include "compiler/compositions/masks.h"
 #include "compiler/compositions/norms.h"
 #include "compiler/compositions/pixels.h"
@@ -233,6 +234,15 @@ TEST(Compositions, NormsAndSums) {
             (Values{{2}, {1, 1}}));
   EXPECT_FALSE(variance(builder, x, {.mean = *mean, .dims = {1}, .correction = 2}));
   EXPECT_FALSE(vector_norm(builder, x, -1, {1}, false));
+}
+
+// 1e-10 -1 / -2 -3: the greater absolute value is below zero.
+TEST(Compositions, PivotsHaveTheGreatestAbsoluteValue) {
+  Built built;
+  const ValueId x = built.input({2, 2}, 1e-10, -1);
+  const auto found = eliminate(built.builder(), x, {});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(built.values(found->pivots), (Values{{2}, {-2, -1}}));
 }
 
 TEST(Compositions, SelectsByAKnownMask) {
