@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -13,6 +12,8 @@
 #include "compiler/frontends/pt2/export_editor.h"
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/ops/ops.h"
+#include "compiler/pipeline/fake_quantization.h"
+#include "compiler/pipeline/spell_batch_norms.h"
 #include "compiler/pipeline/spell_nodes.h"
 #include "compiler/pipeline/spell_norms.h"
 #include "compiler/pipeline/spell_states.h"
@@ -33,11 +34,6 @@ using Kind = QuantSpec::Kind;
 using Editor = pt2::ExportEditor;
 using Name = Editor::Name;
 
-constexpr double kAveraging = 0.01;  // share of a batch in the moving average, PyTorch's default
-
-// PyTorch's observer takes no smaller scale of an activation, also when it only quantizes.
-constexpr float kLeastObservedScale = 6.1e-5F;
-
 // Operators with weights and the argument that they are.
 struct Layer {
   std::string_view prefix, argument;
@@ -55,18 +51,6 @@ const Layer* find_layer(std::string_view target) {
 bool is_batch_norm(std::string_view target) {
   return target.starts_with("aten.batch_norm") ||
          target.starts_with("aten._native_batch_norm_legit");
-}
-
-Tensor scalar_tensor(double value) {
-  Tensor tensor(DType::kFloat32, {1});
-  tensor.values<float>()[0] = static_cast<float>(value);
-  return tensor;
-}
-
-Tensor switched_on() {
-  Tensor tensor(DType::kInt64, {1});
-  tensor.values<int64_t>()[0] = 1;
-  return tensor;
 }
 
 // Whether the ops of a node behind one of them only move its result, in the same quantization: a
@@ -113,7 +97,8 @@ class Preparation {
         graph_(module.forward()),
         annotation_(annotation),
         ranges_(ranges),
-        editor_(std::move(editor)) {}
+        editor_(std::move(editor)),
+        fake_(editor_, annotation, ranges, result_) {}
 
   Result<QatPrepared> run() {
     for (const OpId op : graph_.ops())
@@ -208,7 +193,7 @@ class Preparation {
     };
     const std::string factor = add("aten.reciprocal.default", {{"self", Name{tensors[1]}}},
                                    "factor", editor_.shape(tensors[1]));
-    const std::string quantized = add_fake_quantize(group, factor, source, source);
+    const std::string quantized = fake_.add(group, factor, source, source);
     const std::string product =
         add("aten.mul.Tensor", {{"self", Name{tensors[0]}}, {"other", Name{quantized}}}, "product",
             editor_.shape(result));
@@ -251,8 +236,7 @@ class Preparation {
   void fake_quantize_value(ValueId value, size_t before, const std::string& name) {
     const int group = annotation_.group_of_value[value.index];
     if (group == Annotation::kNoGroup || graph_.type(value).dtype != DType::kFloat32) return;
-    const std::string quantized =
-        add_fake_quantize(group, name, before, before == 0 ? 0 : before - 1);
+    const std::string quantized = fake_.add(group, name, before, before == 0 ? 0 : before - 1);
     editor_.replace_uses(name, quantized);
     name_of_[value] = quantized;
   }
@@ -300,7 +284,7 @@ class Preparation {
   void requantize_argument(const Op& op, const std::string& name, int group) {
     for (const uint32_t source : op.origin.sources) {
       if (!editor_.takes(source, name)) continue;
-      editor_.replace_argument(source, name, add_fake_quantize(group, name, source, source));
+      editor_.replace_argument(source, name, fake_.add(group, name, source, source));
     }
   }
 
@@ -319,305 +303,25 @@ class Preparation {
     for (const uint32_t norm : op.origin.sources) {  // in the order of the file
       if (!is_batch_norm(target_of(norm))) continue;
       if (norm < *layer && argument == "weight") {
-        move_behind(norm, *layer, op);
+        if (!takes_offsets(op))  // fold_batch_norm has found that it shifts nothing
+          note(norm, "its bias and mean, all 0, are not trained, as the layer behind it pads");
+        fold_batch_norm_behind(editor_, norm, *layer, op);
+        ++result_.batch_norms;
         weight = editor_.argument(*layer, argument);
       } else if (argument != "weight") {
         note(norm, "its fusion cannot be simulated; it stays float during training");
       } else {
-        weight = simulate_fusion(*layer, norm, op, weight);
+        weight = simulate_fusion(editor_, *layer, norm, op, weight);
+        ++result_.batch_norms;
       }
     }
     const bool by_channel = spec.kind == Kind::kPerChannel;
     QuantizedWeight& quantized = weights_[{weight, by_channel, axis}];
     if (quantized.name.empty() || quantized.node > *layer) {
-      quantized = {fake_quantize_weight(*layer, weight, shape, by_channel, axis), *layer};
+      quantized = {fake_.add_to_weight(*layer, weight, shape, by_channel, axis), *layer};
       ++result_.weights;
     }
     editor_.set_argument(*layer, argument, quantized.name);
-  }
-
-  // Writes a batch norm whose layer is behind it into weight and bias of that layer: the NPU will
-  // have the norm's operand in int8, not its result. γ and β are trained, mean and variance stay.
-  void move_behind(uint32_t norm, uint32_t layer, const Op& op) {
-    const auto add = [&](std::string_view target, const std::string& a, const std::string& b,
-                         std::string_view suffix) {
-      return editor_.add_node(layer, layer, target, {{"self", Name{a}}, {"other", Name{b}}},
-                              fmt::format("{}_{}", editor_.result(norm), suffix), DType::kFloat32,
-                              editor_.shape(a));
-    };
-    OperandAffine affine{.factor = norm_factor(layer, norm), .offset = {}};
-    if (takes_offsets(op)) {
-      const std::string shift =
-          add("aten.mul.Tensor", editor_.argument(norm, "running_mean"), affine.factor, "shift");
-      if (const std::string beta = editor_.argument(norm, "bias"); beta.empty()) {
-        affine.offset = editor_.add_node(layer, layer, "aten.neg.default", {{"self", Name{shift}}},
-                                         editor_.result(norm) + "_offset", DType::kFloat32,
-                                         editor_.shape(shift));
-      } else {
-        affine.offset = add("aten.sub.Tensor", beta, shift, "offset");
-      }
-    } else {  // fold_batch_norm has found that it shifts nothing
-      note(norm, "its bias and mean, all 0, are not trained, as the layer behind it pads");
-    }
-    fold_into_layer(editor_, layer, op, affine);
-    editor_.replace_uses(editor_.result(norm), editor_.argument(norm, "input"));
-    editor_.remove_node(norm);
-    ++result_.batch_norms;
-  }
-
-  // γ / √(var + eps), computed before node `layer`.
-  std::string norm_factor(uint32_t layer, uint32_t norm) {
-    const std::string variance = editor_.argument(norm, "running_var"),
-                      gamma = editor_.argument(norm, "weight");
-    const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
-                         std::string_view suffix) {
-      return editor_.add_node(layer, layer, target, arguments,
-                              fmt::format("{}_{}", editor_.result(layer), suffix), DType::kFloat32,
-                              editor_.shape(variance));
-    };
-    const std::string shifted =
-        add("aten.add.Tensor",
-            {{"self", Name{variance}}, {"other", editor_.number(norm, "eps").value_or(1e-5)}},
-            "variance");
-    const std::string deviation = add("aten.sqrt.default", {{"self", Name{shifted}}}, "deviation");
-    if (gamma.empty()) return add("aten.reciprocal.default", {{"self", Name{deviation}}}, "factor");
-    return add("aten.div.Tensor", {{"self", Name{gamma}}, {"other", Name{deviation}}}, "factor");
-  }
-
-  // The weight times γ / √(var + eps), whose quotient the layer's result is divided by before its
-  // bias and the batch norm.
-  std::string simulate_fusion(uint32_t layer, uint32_t norm, const Op& op,
-                              const std::string& weight) {
-    const Shape weight_shape = editor_.shape(weight);
-    const std::string result = editor_.result(layer);
-    // Behind permutes and views, if there are some.
-    const std::string operand = editor_.argument(norm, "input");
-    const Shape operand_shape = editor_.shape(operand);
-    const bool transposed = op.attributes.get_or("transposed", false);
-    const int64_t groups = transposed ? op.attributes.get<int64_t>("groups") : 1;
-    const size_t axis = transposed ? 1 : 0;
-    const int64_t channels = weight_shape[axis] * groups;
-    // Of a transposed convolution each group has outputs of its own.
-    Shape by_group = weight_shape;
-    if (groups > 1) {
-      by_group[0] /= groups;
-      by_group.insert(by_group.begin(), groups);
-    }
-    Shape along_weight(by_group.size(), 1), along_result(operand_shape.size(), 1);
-    along_weight[groups > 1 ? axis + 1 : axis] = weight_shape[axis];
-    if (groups > 1) along_weight[0] = groups;
-    along_result[1] = channels;
-
-    const auto before = [&](std::string_view target, const Editor::Arguments& arguments,
-                            std::string_view suffix, const Shape& shape) {
-      return editor_.add_node(layer, layer, target, arguments, fmt::format("{}_{}", result, suffix),
-                              DType::kFloat32, shape);
-    };
-    const auto after = [&](std::string_view target, const Editor::Arguments& arguments,
-                           std::string_view suffix) {
-      return editor_.add_node(norm, layer, target, arguments, fmt::format("{}_{}", result, suffix),
-                              DType::kFloat32, operand_shape);
-    };
-    const std::string quotient = norm_factor(layer, norm);
-    // A channel without γ is quantized as it is: the batch norm makes it constant.
-    const std::string absent =
-        editor_.add_node(layer, layer, "aten.eq.Scalar", {{"self", Name{quotient}}, {"other", 0.0}},
-                         result + "_absent", DType::kBool, {channels});
-    const std::string factor =
-        before("aten.masked_fill.Scalar",
-               {{"self", Name{quotient}}, {"mask", Name{absent}}, {"value", 1.0}}, "factor_or_one",
-               {channels});
-    const std::string wide =
-        before("aten.reshape.default", {{"self", Name{factor}}, {"shape", along_weight}},
-               "factor_of_weight", along_weight);
-    const auto view = [&](const std::string& of, std::string_view suffix, const Shape& to) {
-      return before("aten.reshape.default", {{"self", Name{of}}, {"shape", to}}, suffix, to);
-    };
-    const std::string grouped = groups > 1 ? view(weight, "weight_by_group", by_group) : weight;
-    std::string scaled = before("aten.mul.Tensor", {{"self", Name{grouped}}, {"other", Name{wide}}},
-                                "scaled_weight", by_group);
-    if (groups > 1) scaled = view(scaled, "scaled_weight_of_all", weight_shape);
-
-    const std::string tall = editor_.add_node(
-        norm, layer, "aten.reshape.default", {{"self", Name{factor}}, {"shape", along_result}},
-        result + "_factor_of_result", DType::kFloat32, along_result);
-    std::string unscaled =
-        after("aten.div.Tensor", {{"self", Name{operand}}, {"other", Name{tall}}}, "unscaled");
-    if (const std::string bias = editor_.argument(layer, "bias"); !bias.empty()) {
-      editor_.clear_argument(layer, "bias");
-      const std::string spread = editor_.add_node(norm, layer, "aten.reshape.default",
-                                                  {{"self", Name{bias}}, {"shape", along_result}},
-                                                  result + "_bias", DType::kFloat32, along_result);
-      unscaled =
-          after("aten.add.Tensor", {{"self", Name{unscaled}}, {"other", Name{spread}}}, "biased");
-    }
-    editor_.set_argument(norm, "input", unscaled);
-    ++result_.batch_norms;
-    return scaled;
-  }
-
-  // --- nodes of fake quantization ---
-
-  std::string fake_quantize_weight(uint32_t layer, const std::string& weight, const Shape& shape,
-                                   bool by_channel, size_t axis) {
-    const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
-                         std::string_view suffix, const Shape& result) {
-      return editor_.add_node(layer, layer, target, arguments,
-                              fmt::format("{}_{}", editor_.result(layer), suffix), DType::kFloat32,
-                              result);
-    };
-    Shape scales{1};
-    std::vector<int64_t> others;
-    for (size_t i = 0; i < shape.size(); ++i)
-      if (!by_channel || i != axis) others.push_back(static_cast<int64_t>(i));
-    if (by_channel) scales = {shape[axis]};
-    const std::string detached = add("aten.detach.default", {{"self", Name{weight}}}, "detached",
-                                     shape);  // scales have no gradient
-    const std::string magnitudes =
-        add("aten.abs.default", {{"self", Name{detached}}}, "magnitudes", shape);
-    std::string largest =
-        add("aten.amax.default", {{"self", Name{magnitudes}}, {"dim", others}, {"keepdim", false}},
-            "largest", by_channel ? scales : Shape{});
-    if (!by_channel)
-      largest = add("aten.reshape.default", {{"self", Name{largest}}, {"shape", scales}},
-                    "largest_of_all", scales);
-    const std::string quotient =
-        add("aten.div.Tensor", {{"self", Name{largest}}, {"other", 127.0}}, "quotient", scales);
-    const std::string scale =
-        add("aten.clamp.default", {{"self", Name{quotient}}, {"min", double{kLeastScale}}}, "scale",
-            scales);
-    const std::string zero_point =
-        editor_.add_buffer(fmt::format("quantization.{}_weight.zero_point", editor_.result(layer)),
-                           Tensor(DType::kInt32, scales));
-    Editor::Arguments arguments{
-        {"self", Name{weight}}, {"scale", Name{scale}}, {"zero_point", Name{zero_point}}};
-    if (by_channel) arguments.emplace_back("axis", static_cast<int64_t>(axis));
-    arguments.emplace_back("quant_min", int64_t{-127});
-    arguments.emplace_back("quant_max", int64_t{127});
-    const std::string quantized =
-        add(by_channel ? "aten.fake_quantize_per_channel_affine.default"
-                       : "aten.fake_quantize_per_tensor_affine.tensor_qparams",
-            arguments, "fake_quantized_weight", shape);
-    return add("aten.where.self",
-               {{"condition", Name{weight_quant_on()}},
-                {"self", Name{quantized}},
-                {"other", Name{weight}}},
-               "weight_in_training", shape);
-  }
-
-  std::string add_fake_quantize(int group, const std::string& name, size_t before, size_t like) {
-    const QuantizationGroup& described = annotation_.groups[static_cast<size_t>(group)];
-    const auto add = [&](std::string_view target, const Editor::Arguments& arguments) {
-      ++result_.activations;
-      return editor_.add_node(before, like, target, arguments, name + "_fake_quantized",
-                              DType::kFloat32, editor_.shape(name));
-    };
-    const bool narrower = ranges_ != nullptr &&
-                          (*ranges_)[static_cast<size_t>(group)].scale() != described.spec.scale;
-    if (described.spec.is_given() || (described.spec.kind == Kind::kFixed && !narrower))
-      return add("aten.fake_quantize_per_tensor_affine.default",
-                 {{"self", Name{name}},
-                  {"scale", double{described.spec.scale}},
-                  {"zero_point", int64_t{described.spec.zero_point}},
-                  {"quant_min", int64_t{-128}},
-                  {"quant_max", int64_t{127}}});
-    const bool symmetric = described.spec.kind == Kind::kSymmetric;
-    if (ranges_ != nullptr && is_too_small((*ranges_)[static_cast<size_t>(group)].scale())) {
-      const Buffers& fixed = fixed_buffers_of(group, name);
-      return add("aten.fake_quantize_per_tensor_affine.tensor_qparams",
-                 {{"self", Name{name}},
-                  {"scale", Name{fixed.scale}},
-                  {"zero_point", Name{fixed.zero_point}},
-                  {"quant_min", int64_t{symmetric ? -127 : -128}},
-                  {"quant_max", int64_t{127}}});
-    }
-    const Buffers& buffers = buffers_of(group, name);
-    return add("aten.fused_moving_avg_obs_fake_quant.default",
-               {{"self", Name{name}},
-                {"observer_on", Name{observer_on()}},
-                {"fake_quant_on", Name{fake_quant_on()}},
-                {"running_min", Name{buffers.low}},
-                {"running_max", Name{buffers.high}},
-                {"scale", Name{buffers.scale}},
-                {"zero_point", Name{buffers.zero_point}},
-                {"averaging_const", kAveraging},
-                {"quant_min", int64_t{symmetric ? -127 : -128}},
-                {"quant_max", int64_t{127}},
-                {"ch_axis", int64_t{-1}},
-                {"per_row_fake_quant", false},
-                {"symmetric_quant", symmetric}});
-  }
-
-  // --- buffers ---
-
-  struct Buffers {
-    std::string low, high, scale, zero_point;  // names in the graph
-  };
-
-  const Buffers& buffers_of(int group, const std::string& name) {
-    Buffers& buffers = buffers_[group];
-    if (!buffers.low.empty()) return buffers;
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    double low = kInfinity, high = -kInfinity, scale = 1;
-    Tensor zero_point(DType::kInt32, {1});
-    if (ranges_ != nullptr) {
-      const Quantization& range = (*ranges_)[static_cast<size_t>(group)];
-      scale = static_cast<double>(range.scale());
-      low = scale * (range.qmin - range.zero_point());
-      high = scale * (range.qmax - range.zero_point());
-      zero_point.values<int32_t>()[0] = range.zero_point();
-    }
-    const auto add = [&](std::string_view what, const Tensor& content) {
-      return editor_.add_buffer(fmt::format("quantization.{}.{}", name, what), content);
-    };
-    buffers = {.low = add("running_min", scalar_tensor(low)),
-               .high = add("running_max", scalar_tensor(high)),
-               .scale = add("scale", scalar_tensor(scale)),
-               .zero_point = add("zero_point", zero_point)};
-    return buffers;
-  }
-
-  // Zeros, constants or in all samples, have no range to keep.
-  static bool is_too_small(float scale) {
-    return scale < kLeastObservedScale && scale != kActivationEps &&
-           scale > std::numeric_limits<float>::min();
-  }
-
-  // Of a range that PyTorch's observer cannot have.
-  const Buffers& fixed_buffers_of(int group, const std::string& name) {
-    Buffers& buffers = buffers_[group];
-    if (!buffers.scale.empty()) return buffers;
-    const Quantization& range = (*ranges_)[static_cast<size_t>(group)];
-    Tensor zero_point(DType::kInt32, {1});
-    zero_point.values<int32_t>()[0] = range.zero_point();
-    const auto add = [&](std::string_view what, const Tensor& content) {
-      return editor_.add_buffer(fmt::format("quantization.{}.{}", name, what), content);
-    };
-    buffers.scale = add("scale", scalar_tensor(static_cast<double>(range.scale())));
-    buffers.zero_point = add("zero_point", zero_point);
-    result_.notes.push_back(fmt::format(
-        "`{}`: its range stays that of the samples, as PyTorch observes none so small", name));
-    return buffers;
-  }
-
-  const std::string& observer_on() {
-    if (observer_on_.empty())
-      observer_on_ = editor_.add_buffer("quantization.observer_on", switched_on());
-    return observer_on_;
-  }
-  const std::string& fake_quant_on() {
-    if (fake_quant_on_.empty())
-      fake_quant_on_ = editor_.add_buffer("quantization.fake_quant_on", switched_on());
-    return fake_quant_on_;
-  }
-
-  const std::string& weight_quant_on() {
-    if (weight_quant_on_.empty()) {
-      Tensor on(DType::kBool, {1});
-      on.view().data[0] = std::byte{1};
-      weight_quant_on_ = editor_.add_buffer("quantization.weight_quant_on", on);
-    }
-    return weight_quant_on_;
   }
 
   const Module& module_;
@@ -626,6 +330,7 @@ class Preparation {
   const std::vector<Quantization>* ranges_;  // by group
   Editor editor_;
   QatPrepared result_;
+  FakeQuantization fake_;
   std::map<uint32_t, std::vector<OpId>>
       ops_of_;  // by the last node of the file that they stand for, in program order
   std::map<ValueId, std::string>
@@ -637,8 +342,6 @@ class Preparation {
   };
   std::map<std::tuple<std::string, bool, size_t>, QuantizedWeight>
       weights_;  // of layers that share weights, as the steps of a recurrence: quantized once
-  std::map<int, Buffers> buffers_;  // by group
-  std::string observer_on_, fake_quant_on_, weight_quant_on_;
 };
 
 // A model as training sees it, and what the target quantizes of it.
