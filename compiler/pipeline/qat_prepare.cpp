@@ -92,13 +92,16 @@ std::set<uint32_t> nodes_with_interior(const Graph& graph, const Annotation& ann
 class Preparation {
  public:
   Preparation(const Module& module, const Annotation& annotation,
-              const std::vector<Quantization>* ranges, Editor editor)
+              const std::vector<Quantization>* ranges, Editor editor,
+              std::vector<std::string> notes)
       : module_(module),
         graph_(module.forward()),
         annotation_(annotation),
         ranges_(ranges),
         editor_(std::move(editor)),
-        fake_(editor_, annotation, ranges, result_) {}
+        fake_(editor_, annotation, ranges, result_) {
+    result_.notes = std::move(notes);
+  }
 
   Result<QatPrepared> run() {
     for (const OpId op : graph_.ops())
@@ -365,29 +368,65 @@ Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
   return model;
 }
 
-// The file with other operators where training needs them (spell_nodes.h); empty if there are none.
-// Norms and masks are searched in what nodes were written as: layers of recurrences, attention.
-Result<std::vector<std::byte>> spell_out(Model& model, std::span<const std::byte> bytes) {
-  const std::string& file = model.module.file;
-  std::vector<std::byte> written;
-  if (model.annotation.groups.empty()) return written;
-  const std::set<uint32_t> wanted = nodes_with_interior(model.module.forward(), model.annotation);
-  // An operator may have no form whose weights are computed: then there is nothing to spell.
-  Result<Module> read = pt2::parse_trainable_pt2(bytes, file);
-  if (!read) return written;
-  const std::set<uint32_t> nodes = spellable_nodes(*read, model.editor, wanted);
-  if (spell_states(*read, model.editor) > 0 || !nodes.empty()) {
-    spell_nodes(*read, model.editor, nodes);
-    DTR_ASSIGN(written, model.editor.finish());
+// A file that is changed step by step.
+class Spelling {
+ public:
+  Spelling(std::span<const std::byte> bytes, const std::string& file)
+      : bytes_(bytes), file_(file) {}
+
+  // spell(module, editor) returns the number of its changes; parse reads the file for it.
+  template <class Parse, class Spell>
+  Result<void> step(Parse parse, Spell spell) {
+    const std::span<const std::byte> now = written_.empty() ? bytes_ : written_;
+    // An operator may have no form whose weights are computed: then there is nothing to spell.
+    Result<Module> read = parse(now, file_);
+    if (!read) return {};
+    DTR_ASSIGN(Editor editor, Editor::open(now, file_));
+    DTR_ASSIGN(const size_t changes, spell(*read, editor));
+    if (changes == 0) return {};
+    DTR_ASSIGN(std::vector<std::byte> written, editor.finish());
+    read = Module();  // its weights are in the bytes before
+    written_ = std::move(written);
+    return {};
   }
-  const std::span<const std::byte> now = written.empty() ? bytes : written;
-  read = pt2::parse_trainable_pt2(now, file);
-  if (!read) return written;
-  DTR_ASSIGN(Editor editor, Editor::open(now, file));
-  const size_t norms = spell_norms(*read, editor);
-  DTR_ASSIGN(const size_t masks, spell_masks(*read, editor));
-  if (norms + masks == 0) return written;
-  return editor.finish();
+
+  std::vector<std::byte> take() { return std::move(written_); }
+
+ private:
+  std::span<const std::byte> bytes_;
+  const std::string& file_;
+  std::vector<std::byte> written_;
+};
+
+// The file with other operators where training needs them (spell_nodes.h); empty if there are none.
+// Norms and masks are searched in what nodes were written as: layers of recurrences, attention,
+// products with parameters.
+Result<std::vector<std::byte>> spell_out(const Model& model, std::span<const std::byte> bytes,
+                                         std::vector<std::string>& notes) {
+  Spelling spelling(bytes, model.module.file);
+  if (model.annotation.groups.empty()) return spelling.take();
+  const auto parse = [](std::span<const std::byte> now, const std::string& file) {
+    return pt2::parse_pt2(now, file);
+  };
+  const std::set<uint32_t> wanted = nodes_with_interior(model.module.forward(), model.annotation);
+  DTR_TRY(spelling.step(pt2::parse_trainable_pt2,
+                        [&](const Module& module, Editor& editor) -> Result<size_t> {
+                          const std::set<uint32_t> nodes = spellable_nodes(module, editor, wanted);
+                          const size_t states = spell_states(module, editor);
+                          spell_nodes(module, editor, nodes);
+                          return states + nodes.size();
+                        }));
+  for (const bool merge : {false, true})
+    DTR_TRY(spelling.step(parse, [&](Module& module, Editor& editor) {
+      return spell_recognized(module, editor, merge, notes);
+    }));
+  DTR_TRY(spelling.step(parse, [](const Module& module, Editor& editor) -> Result<size_t> {
+    return spell_norms(module, editor);
+  }));
+  DTR_TRY(spelling.step(pt2::parse_trainable_pt2, [](Module& module, Editor& editor) {
+    return spell_masks(module, editor);
+  }));
+  return spelling.take();
 }
 
 // Calibrates, and annotates anew what the ranges separate, as `compile` does.
@@ -446,7 +485,8 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
         "export without torch.cond, while_loop, scan and map",
         {.file = file, .node = source->name});
   DTR_ASSIGN(Model model, annotate_model(std::move(module), bytes, settings));
-  DTR_ASSIGN(const std::vector<std::byte> spelled, spell_out(model, bytes));
+  std::vector<std::string> notes;
+  DTR_ASSIGN(const std::vector<std::byte> spelled, spell_out(model, bytes, notes));
   if (!spelled.empty()) {
     DTR_ASSIGN(Module written, pt2::parse_pt2(spelled, file));
     DTR_ASSIGN(model, annotate_model(std::move(written), spelled, settings));
@@ -456,7 +496,7 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
     DTR_ASSIGN(ranges, find_ranges(model, settings, *samples));
   }
   return Preparation(model.module, model.annotation, ranges ? &*ranges : nullptr,
-                     std::move(model.editor))
+                     std::move(model.editor), std::move(notes))
       .run();
 }
 

@@ -43,16 +43,40 @@ class Speller {
 
   bool is_spellable(uint32_t node) const {
     const auto found = ops_of_.find(node);
-    return found != ops_of_.end() && is_spellable(node, found->second);
+    return found != ops_of_.end() && found->second.size() > 1 && is_spellable(node, found->second);
   }
   bool is_spellable(uint32_t node, const std::vector<OpId>& ops) const {
-    if (ops.size() < 2) return false;
     if (!std::ranges::all_of(ops, [&](OpId op) { return is_spellable_op(op, node, ops); }))
       return false;
     return keeps_parameters(node, ops) &&
            std::ranges::all_of(editor_.results(node), [&](const std::string& name) {
              return name.empty() || !editor_.is_read(name) || makes(node, ops, name);
            });
+  }
+
+  // True for a product with a parameter by another operator than aten.linear: the importer has
+  // transposed its weight.
+  bool is_product(uint32_t node) const {
+    const auto found = ops_of_.find(node);
+    return found != ops_of_.end() && module_.sources[node].target != "aten.linear.default" &&
+           std::ranges::any_of(found->second,
+                               [&](OpId op) { return graph_.op(op).def == &ops::kLinear; });
+  }
+
+  // The name in the file of a value: a constant, or what is not the result of one node.
+  void set_name(ValueId value, const std::string& name) { names_[value] = name; }
+  // Of the result of `op`, if a node has it as its result.
+  void keep_name(OpId op) {
+    const std::vector<uint32_t>& sources = graph_.op(op).origin.sources;
+    if (sources.size() != 1) return;
+    if (const std::string name = file_name(sources[0], op == ops_of_.at(sources[0]).back(), op);
+        !name.empty())
+      set_name(graph_.op(op).results[0], name);
+  }
+  // Empty: the file has no such tensor.
+  std::string known_name(ValueId value) const {
+    const auto known = names_.find(value);
+    return known != names_.end() ? known->second : file_name(value);
   }
 
   void spell(uint32_t node, Editor& editor) { spell(node, ops_of_.at(node), editor); }
@@ -127,7 +151,7 @@ class Speller {
       const Value& value = graph_.value(operand);
       const OpId producer = graph_.producer(operand);
       if (producer.valid() && std::ranges::find(ops, producer) != ops.end()) return true;
-      const std::string name = file_name(operand);
+      const std::string name = known_name(operand);
       return editor_.has(name) && editor_.shape(name) == value.type.shape;
     });
   }
@@ -145,7 +169,7 @@ class Speller {
         const Value& value = graph_.value(operand);
         unread.erase(value.name);
         if (is_float_constant(graph_, operand) && !given.contains(value.name) &&
-            !uniform_value(module_, graph_, operand))
+            !names_.contains(operand) && !uniform_value(module_, graph_, operand))
           computed = true;
       }
     return !computed || unread.empty();
@@ -242,14 +266,169 @@ class Speller {
   size_t constants_ = 0;
 };
 
+// Tensors of the file that do not depend on the inputs of a run.
+struct FixedTensors {
+  std::set<std::string> all, trained;  // parameters and what is computed from them
+};
+
+FixedTensors fixed_tensors(const Module& module, const Editor& editor) {
+  const Graph& graph = module.forward();
+  std::set<std::string> varying;
+  for (const ValueId input : graph.inputs()) varying.insert(graph.value(input).name);
+  for (size_t i = 0; i < graph.state_count(); ++i)
+    varying.insert(editor.buffer(graph.value(graph.state(i)).name));
+  FixedTensors fixed;
+  for (const std::string& name : editor.parameters()) fixed.trained.insert(name);
+  for (uint32_t node = 0; node < module.sources.size(); ++node) {
+    const std::vector<std::string> tensors = editor.tensors(node), results = editor.results(node);
+    const auto reads = [&](const std::set<std::string>& names) {
+      return std::ranges::any_of(tensors, [&](const auto& each) { return names.contains(each); });
+    };
+    if (reads(varying)) {
+      varying.insert(results.begin(), results.end());
+    } else if (reads(fixed.trained)) {
+      fixed.trained.insert(results.begin(), results.end());
+    }
+    for (const std::string& name : tensors)
+      if (!varying.contains(name)) fixed.all.insert(name);
+  }
+  return fixed;
+}
+
+// Whether the elements of a constant stay as they are: the importer gives the result another name.
+bool keeps_order(std::string_view target) {
+  constexpr std::string_view kOperators[] = {
+      "aten._to_copy.", "aten.clone.",   "aten.contiguous.", "aten.detach.",    "aten.flatten.",
+      "aten.reshape.",  "aten.squeeze.", "aten.to.",         "aten.unsqueeze.", "aten.view."};
+  return std::ranges::any_of(kOperators,
+                             [&](std::string_view each) { return target.starts_with(each); });
+}
+
+// Writes what passes have recognized, one after another.
+class RecognizedSpeller {
+ public:
+  // `module` as the importer made it, before the passes.
+  RecognizedSpeller(const Module& module, Editor& editor)
+      : graph_(module.forward()),
+        editor_(editor),
+        speller_(module, editor),
+        fixed_(fixed_tensors(module, editor)) {
+    for (const OpId id : graph_.ops())
+      speller_.keep_name(id);  // of what may stand for two nodes after the passes
+    for (uint32_t i = 0; i < graph_.value_slots(); ++i)
+      if (const Value& value = graph_.value(ValueId{i}); graph_.is_constant(ValueId{i}))
+        constants_[value.name] = value.constant;
+    // What nodes compute of constants has names of the importer's.
+    for (uint32_t node = 0; node < module.sources.size(); ++node)
+      for (const std::string& name : editor.results(node)) {
+        constants_.erase(name);
+        if (module.sources[node].target.starts_with("aten.detach")) detached_.insert(name);
+      }
+    for (uint32_t node = 0; node < module.sources.size(); ++node) {
+      const std::vector<std::string> tensors = editor.tensors(node);
+      if (tensors.size() != 1 || !keeps_order(module.sources[node].target)) continue;
+      if (const auto known = constants_.find(tensors[0]); known != constants_.end())
+        constants_.emplace(editor.result(node), known->second);
+    }
+  }
+
+  // These ops, which stand for `nodes`. False if PyTorch has no operators for them, or if they do
+  // not read each tensor that is trained.
+  bool spell(const std::set<uint32_t>& nodes, const std::vector<OpId>& ops) {
+    const uint32_t node = *nodes.rbegin();
+    // Later ones may read it, whether it is written or not.
+    speller_.set_name(graph_.op(ops.back()).results[0], editor_.result(node));
+    std::map<ValueId, std::string> names;
+    if (!find_names(nodes, ops, names)) return false;
+    for (const auto& [value, name] : names) speller_.set_name(value, name);
+    if (!speller_.is_spellable(node, ops)) return false;
+    for (const auto& [value, name] : names) {
+      const Shape& shape = graph_.type(value).shape;
+      if (editor_.shape(name) != shape)
+        speller_.set_name(value, editor_.add_node(node, node, "aten.reshape.default",
+                                                  {{"self", Name{name}}, {"shape", shape}},
+                                                  name + "_of_norm", DType::kFloat32, shape));
+    }
+    for (const OpId op : ops)
+      for (const ValueId operand : graph_.op(op).operands)
+        if (operand.valid()) read_.insert(speller_.known_name(operand));
+    speller_.spell(node, ops, editor_);
+    for (auto step = std::next(nodes.rbegin()); step != nodes.rend(); ++step)
+      if (std::ranges::none_of(editor_.results(*step), [&](const std::string& name) {
+            return editor_.is_read(name) || read_.contains(name);
+          }))
+        editor_.remove_node(*step);
+    return true;
+  }
+
+ private:
+  // The tensors of the file that the constants of `ops` are. By content, as constants of another
+  // shape have other names; the only one that is left may be computed, as 1 + weight.
+  bool find_names(const std::set<uint32_t>& nodes, const std::vector<OpId>& ops,
+                  std::map<ValueId, std::string>& names) const {
+    std::set<std::string> left;
+    for (const uint32_t node : nodes)
+      for (const std::string& name : editor_.tensors(node)) {
+        if (detached_.contains(name)) return false;  // one operator would have its gradient
+        if (fixed_.all.contains(name)) left.insert(name);
+      }
+    std::vector<ValueId> unknown;
+    for (const OpId op : ops)
+      for (const ValueId operand : graph_.op(op).operands)
+        if (operand.valid() && is_float_constant(graph_, operand)) unknown.push_back(operand);
+    std::erase_if(unknown, [&](ValueId value) {
+      const auto is_it = [&](const std::string& name) {
+        const auto known = constants_.find(name);
+        return known != constants_.end() && known->second == graph_.value(value).constant;
+      };
+      if (std::ranges::count_if(left, is_it) != 1) return false;
+      const auto found = std::ranges::find_if(left, is_it);
+      names[value] = *found;
+      left.erase(found);
+      return true;
+    });
+    if (unknown.size() == 1 && left.size() == 1 && !constants_.contains(*left.begin()) &&
+        element_count(editor_.shape(*left.begin())) == graph_.type(unknown[0]).elements()) {
+      names[unknown[0]] = *left.begin();
+      return true;
+    }
+    return unknown.empty() && std::ranges::none_of(left, [&](const std::string& name) {
+             return fixed_.trained.contains(name);
+           });
+  }
+
+  const Graph& graph_;
+  Editor& editor_;
+  Speller speller_;
+  FixedTensors fixed_;
+  std::map<std::string, ConstantId> constants_;  // by name, as imported
+  std::set<std::string> detached_;
+  std::set<std::string> read_;  // by what was added
+};
+
+// Tells of a normalization that is trained as the steps that it was written as.
+void note_steps(const Module& module, uint32_t node, const std::vector<OpId>& ops,
+                std::vector<std::string>& notes) {
+  for (const OpId op : ops) {
+    const OpDef* const def = module.forward().op(op).def;
+    if (def != &ops::kLayerNorm && def != &ops::kRmsNorm && def != &ops::kSoftmax) continue;
+    const std::string_view name = def->name.substr(def->name.find('.') + 1);
+    notes.push_back(fmt::format(
+        "`{}` ({}): the {} that ends here is trained step by step, each step in int8 for itself, "
+        "where compile --calibrate finds one operator; write it as torch.nn.functional.{}",
+        module.sources[node].name, module.sources[node].target, name, name));
+  }
+}
+
 }  // namespace
 
 std::set<uint32_t> spellable_nodes(const Module& module, const Editor& editor,
                                    const std::set<uint32_t>& wanted) {
   const Speller speller(module, editor);
   std::set<uint32_t> nodes;
-  std::ranges::copy_if(wanted, std::inserter(nodes, nodes.end()),
-                       [&](uint32_t node) { return speller.is_spellable(node); });
+  for (uint32_t node = 0; node < module.sources.size(); ++node)
+    if ((wanted.contains(node) || speller.is_product(node)) && speller.is_spellable(node))
+      nodes.insert(node);
   return nodes;
 }
 
@@ -280,7 +459,7 @@ Result<size_t> spell_masks(Module& module, Editor& editor) {
     if (before == operands.end() || before->second == graph.op(id).operands) continue;
     added.push_back(id);
     const uint32_t node = nodes.at(id), last = graph.op(id).origin.sources.back();
-    if (speller.is_spellable(node, added)) {
+    if (added.size() > 1 && speller.is_spellable(node, added)) {
       speller.spell(node, added, editor);
       // Where rows without a score are made zero behind the softmax, the mask does that.
       if (last != node) editor.replace_uses(editor.result(last), editor.result(node));
@@ -288,6 +467,42 @@ Result<size_t> spell_masks(Module& module, Editor& editor) {
     }
     added.clear();
   }
+  return count;
+}
+
+Result<size_t> spell_recognized(Module& module, Editor& editor, bool merge,
+                                std::vector<std::string>& notes) {
+  Graph& graph = module.forward();
+  RecognizedSpeller speller(module, editor);
+  const size_t slots = graph.op_slots();
+  if (merge) {
+    Remarks remarks;
+    DTR_TRY(passes::kMergeCommonSubexpressions.run(module, graph, remarks));
+  }
+  DTR_TRY(run_pipeline(module, graph, recognition_pipeline()));
+  notes.clear();
+  size_t count = 0;
+  std::set<uint32_t> nodes;
+  std::vector<OpId> ops;  // that stand for them
+  const auto finish = [&] {
+    if (ops.empty()) return;
+    if (speller.spell(nodes, ops)) {
+      ++count;
+    } else {
+      note_steps(module, *nodes.rbegin(), ops, notes);
+    }
+    nodes.clear();
+    ops.clear();
+  };
+  for (const OpId id : graph.ops()) {
+    if (id.index < slots) continue;
+    const std::vector<uint32_t>& sources = graph.op(id).origin.sources;
+    if (std::ranges::none_of(sources, [&](uint32_t source) { return nodes.contains(source); }))
+      finish();
+    nodes.insert(sources.begin(), sources.end());
+    ops.push_back(id);
+  }
+  finish();
   return count;
 }
 

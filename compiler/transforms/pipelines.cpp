@@ -72,6 +72,12 @@ constexpr const PassDef* kMaskPasses[] = {
     &passes::kLiftMasks,
 };
 
+constexpr const PassDef* kRecognitionPasses[] = {
+    &passes::kRemoveDeadCode,  // As in the float pipeline; steps of what was recognized are dead.
+    &passes::kRecognizeActivations,
+    &passes::kRecognizeNormalizations,
+};
+
 // Of the float pipeline what lets every value be found in the model's file.
 std::span<const PassDef* const> training_passes() {
   static const std::vector<const PassDef*> kept = [] {
@@ -85,13 +91,14 @@ std::span<const PassDef* const> training_passes() {
 }  // namespace
 
 std::span<const Pipeline> all_pipelines() {
-  static const std::array<Pipeline, 6> pipelines{{
+  static const std::array<Pipeline, 7> pipelines{{
       {"float", "before quantization and placement", kFloatPasses},
       {"quantized", "for models that come quantized", kQuantizedPasses},
       {"int8-io", "for programs that take and give int8", kInterfacePasses},
       {"states", "behind quantization, for models with states", kStatePasses},
       {"training", "to find what quantization-aware training quantizes", training_passes()},
       {"masks", "to find the masks that qat-prepare writes in front of softmaxes", kMaskPasses},
+      {"recognition", "to find what qat-prepare writes as one operator", kRecognitionPasses},
   }};
   return pipelines;
 }
@@ -108,5 +115,6 @@ const Pipeline& int8_io_pipeline() { return all_pipelines()[2]; }
 const Pipeline& states_pipeline() { return all_pipelines()[3]; }
 const Pipeline& training_pipeline() { return all_pipelines()[4]; }
 const Pipeline& masks_pipeline() { return all_pipelines()[5]; }
+const Pipeline& recognition_pipeline() { return all_pipelines()[6]; }
 
 }  // namespace dtr

@@ -31,5 +31,7 @@ const Pipeline& states_pipeline();
 const Pipeline& training_pipeline();
 // For qat-prepare: the passes that bring masks to the softmaxes.
 const Pipeline& masks_pipeline();
+// For qat-prepare: the passes that recognize functions which a model computes step by step.
+const Pipeline& recognition_pipeline();
 
 }  // namespace dtr

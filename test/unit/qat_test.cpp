@@ -247,6 +247,47 @@ TEST(Qat, NormalizationsAreInLayersOfEveryKind) {
   EXPECT_GE(decibels(model->module, "more_norms", "float_output"), 30);
 }
 
+// A layer over one dimension that only linear layers of the others would not miss.
+TEST(Qat, NormalizationsAreInConvolutionsOverOneDimension) {
+  expect_as_pytorch("norm_conv1d", 2);
+  const auto prepared = prepare(trained("norm_conv1d.pt2"), trained("norm_conv1d.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  EXPECT_GE(decibels(model->module, "norm_conv1d", "float_output"), 35);
+}
+
+// Normalizations and a softmax that are written step by step are one operator each, products with
+// parameters are linear layers: norms are in them, and batch norms behind them.
+TEST(Qat, StepsAreOneOperator) {
+  expect_as_pytorch("steps", 7);
+  const auto prepared = prepare(trained("steps.pt2"), trained("steps.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->batch_norms, 1U);
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  const Graph& graph = model->module.forward();
+  size_t norms = 0, softmaxes = 0;
+  for (const OpId op : graph.ops()) {
+    const OpDef* const def = graph.op(op).def;
+    norms += def == &ops::kLayerNorm || def == &ops::kRmsNorm ? 1 : 0;
+    softmaxes += def == &ops::kSoftmax ? 1 : 0;
+  }
+  EXPECT_EQ(norms, 4U);
+  EXPECT_EQ(softmaxes, 1U);
+}
+
+// PyTorch has no normalization whose epsilon is trained.
+TEST(Qat, NormalizationsInStepsAreTold) {
+  const auto prepared = prepare(trained("learned_eps.pt2"), trained("learned_eps.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->notes,
+            std::vector<std::string>{
+                "`mul` (aten.mul.Tensor): the rms_norm that ends here is trained step by step, "
+                "each step in int8 for itself, where compile --calibrate finds one operator; write "
+                "it as torch.nn.functional.rms_norm"});
+}
+
 // Weights and activations have scales as small as after calibration; those of activations that
 // PyTorch's observer would enlarge are fixed, and told.
 TEST(Qat, SmallValuesKeepTheirCodes) {

@@ -63,12 +63,12 @@ struct Layer {
     std::vector<Offset<fb::OperatorCode>> codes;
     std::vector<Offset<fb::Operator>> ops;
     const auto add = [&](fb::BuiltinOperator code, const std::vector<int32_t>& inputs,
-                         const std::vector<int32_t>& results,
+                         const std::vector<int32_t>& outputs,
                          Offset<fb::FullyConnectedOptions> options) {
       codes.push_back(
           fb::CreateOperatorCodeDirect(builder, static_cast<int8_t>(code), nullptr, 1, code));
       ops.push_back(fb::CreateOperatorDirect(
-          builder, static_cast<uint32_t>(codes.size() - 1), &inputs, &results,
+          builder, static_cast<uint32_t>(codes.size() - 1), &inputs, &outputs,
           options.IsNull() ? fb::OptionsType::NONE : fb::OptionsType::FullyConnectedOptions,
           Offset<fb::AnyOptions>(options.o)));
     };

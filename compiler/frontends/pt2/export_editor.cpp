@@ -245,6 +245,13 @@ std::string ExportEditor::buffer(std::string_view target) const {
   return {};
 }
 
+std::vector<std::string> ExportEditor::parameters() const {
+  std::vector<std::string> names;
+  for (const InputSpec& spec : state_->archive.program().inputs)
+    if (spec.kind == InputKind::kParameter) names.emplace_back(spec.name);
+  return names;
+}
+
 bool ExportEditor::has(std::string_view name) const { return state_->names.contains(name); }
 
 bool ExportEditor::is_read(std::string_view name) const {

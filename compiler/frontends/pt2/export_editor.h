@@ -55,6 +55,8 @@ class ExportEditor {
 
   // The name in the graph of a buffer of the module ("cache.keys"); empty if there is none.
   std::string buffer(std::string_view target) const;
+  // The names in the graph of the parameters of the module.
+  std::vector<std::string> parameters() const;
   // True if there is a tensor of that name.
   bool has(std::string_view name) const;
   // True if a node of the file or an output has this tensor.

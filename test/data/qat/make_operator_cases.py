@@ -3,7 +3,9 @@ pools over one dimension and without a batch; unlike.pt2, values of unlike range
 gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers;
 more_norms.pt2, normalizations before recurrences, convolutions over one dimension and of groups;
 small.pt2, layers of small weights; regions.pt2, regions without autocast and gradients;
-batch_norms.pt2, batch norms behind permutes, views and transposed convolutions; masks.pt2, attention with masks; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
+batch_norms.pt2, batch norms behind permutes, views and transposed convolutions; masks.pt2, attention with masks;
+steps.pt2, normalizations and a softmax by hand, products with parameters; norm_conv1d.pt2, a normalization before conv1d;
+learned_eps.pt2, a normalization that no operator of PyTorch is; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
     python make_operator_cases.py [DEUTERON [NAME ...]]
@@ -268,6 +270,68 @@ class Factors(nn.Module):
         return self.second(torch.addcmul(a, b, c, value=3))
 
 
+class Steps(nn.Module):
+    """Functions that are written step by step, and products with parameters, before which one
+    channel is far beyond the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.up = nn.Conv2d(5, 8, 1), nn.Conv2d(8, 8, 1)
+        self.gain, self.shift = nn.Parameter(torch.rand(8)), nn.Parameter(torch.randn(8))
+        self.weight, self.more = nn.Parameter(torch.rand(8)), nn.Parameter(torch.rand(8))
+        self.matrix, self.last = nn.Parameter(torch.randn(8, 8)), nn.Parameter(torch.randn(8, 4))
+        self.bias, self.query = nn.Parameter(torch.randn(4)), nn.Linear(8, 8)
+        self.norm, self.batch_norm = nn.LayerNorm(8), nn.BatchNorm1d(4)
+        self.down = nn.Linear(8, 8)
+        self.behind = nn.Parameter(torch.randn(4, 3))
+        nn.init.uniform_(self.batch_norm.running_var, 0.2, 0.8)
+        for gain in (self.gain, self.weight, self.more, self.norm.weight):
+            gain.data[1] = 40
+        for weight in (self.up.weight, self.query.weight, self.matrix.T, self.last.T):
+            weight.data[:, 1] /= 40
+
+    def forward(self, x):
+        y = self.conv(x)
+        mean = y.mean(1, keepdim=True)
+        y = (y - mean) / torch.sqrt((y - mean).pow(2).mean(1, keepdim=True) + 1e-6)
+        y = torch.relu(self.up(self.gain[:, None, None] * y + self.shift[:, None, None]))
+        y = y.flatten(2).transpose(1, 2)
+        z = y.float() / torch.sqrt((y.float() * y.float()).mean(-1, keepdim=True) + 1e-5)
+        scores = self.query(z.to(y.dtype) * (1 + self.weight)) @ y.transpose(1, 2)
+        powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+        y = (powers / powers.sum(-1, keepdim=True)) @ self.down(y)
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5) * self.more
+        y = self.norm(y @ self.matrix)
+        y = torch.addmm(self.bias, y[0], self.last, beta=0.5, alpha=2)
+        return torch.mm(torch.tanh(self.batch_norm(y)), self.behind)
+
+
+class LearnedEps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(6, 6), nn.Linear(6, 4)
+        self.eps = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps))
+
+
+class NormConv1d(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.conv = (
+            nn.Linear(6, 6),
+            nn.LayerNorm(6),
+            nn.Conv1d(6, 4, 1, groups=2),
+        )
+        self.norm.weight.data[1] = 40
+        self.conv.weight.data[:2, 1] /= 40
+
+    def forward(self, x):
+        return self.conv(self.norm(self.up(x)).transpose(1, 2))
+
+
 def check_gradients(model, sample):
     """Every parameter learns, although nodes were written as other ones."""
     model(sample).square().sum().backward()
@@ -302,6 +366,9 @@ def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
     every = "operators", "one_dimension", "unlike", "gates", "norms", "masks", "more_norms"
     every += "small", "regions", "batch_norms", "decomposed", "factors"
+
+
+    every += "small", "regions", "batch_norms", "steps", "norm_conv1d", "learned_eps"
     wanted = sys.argv[2:] or every
     if "operators" in wanted:
         torch.manual_seed(0)
@@ -331,6 +398,15 @@ def main():
     if "batch_norms" in wanted:
         torch.manual_seed(9)
         make("batch_norms", deuteron, BatchNorms(), torch.randn(16, 1, 5, 6))
+    if "steps" in wanted:
+        torch.manual_seed(10)
+        make("steps", deuteron, Steps(), torch.randn(16, 1, 5, 3, 4))
+    if "learned_eps" in wanted:
+        torch.manual_seed(12)
+        make("learned_eps", deuteron, LearnedEps(), torch.randn(16, 1, 5, 6))
+    if "norm_conv1d" in wanted:
+        torch.manual_seed(11)
+        make("norm_conv1d", deuteron, NormConv1d(), torch.randn(16, 1, 5, 6))
     if "small" in wanted:
         torch.manual_seed(7)
         make("small", deuteron, Small(), torch.randn(16, 1, 5, 6, 5))
