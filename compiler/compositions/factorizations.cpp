@@ -345,8 +345,8 @@ Result<Orthogonal> orthogonalize(GraphBuilder& builder, ValueId matrices, int64_
       DTR_ASSIGN(const ValueId others, rows(builder, column, 1, left));
       Reflection reflection;
       DTR_ASSIGN(reflection.vector, builder.concatenate({first, others}, row_dim(builder, column)));
-      // 2 / (vᵀ · v) = −1 / (made · first). A column that is zero below its corner stays, and so does
-      // the sign of the corner, as in LAPACK.
+      // 2 / (vᵀ · v) = −1 / (made · first). A column that is zero below its corner stays, and so
+      // does the sign of the corner, as in LAPACK.
       DTR_ASSIGN(ValueId divisor, binary(builder, kTimes, made, first));
       DTR_ASSIGN(ValueId beneath, binary(builder, kTimes, others, others));
       DTR_ASSIGN(beneath, sum_of_rows(builder, beneath));

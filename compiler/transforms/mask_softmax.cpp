@@ -415,8 +415,8 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
       if (!is_mask_of_floats(mask, shape) || is_mask_of_floats(other, shape) ||
           graph_.type(other).shape != shape)
         continue;
-      // In int8 the step of a mask is that of its greatest number: what excludes with a smaller one,
-      // or is added beside it, would be nothing.
+      // In int8 the step of a mask is that of its greatest number: what excludes with a smaller
+      // one, or is added beside it, would be nothing.
       Origin exact = origin;
       exact.keeps_float = true;
       if (difference.valid()) {

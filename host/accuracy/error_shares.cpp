@@ -13,11 +13,12 @@
 #include "host/accuracy/compare.h"
 
 namespace dtr {
-namespace {
 
 bool changes_quantization(const OpDef* def) {
   return def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kRequantize;
 }
+
+namespace {
 
 // An op of the quantized graph, and the value of the float graph that its result stands for.
 struct Replacement {

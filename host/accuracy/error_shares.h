@@ -18,6 +18,10 @@
 
 namespace dtr {
 
+// quantize, dequantize or requantize: an op whose result stands for the same value of the float
+// graph as its operand.
+bool changes_quantization(const OpDef* def);
+
 // The work that the shares may cost, in multiply-accumulates of the float graph: it decides how
 // many samples are taken.
 inline constexpr int64_t kMostShareMacs = 20'000'000'000;

@@ -23,10 +23,6 @@
 namespace dtr {
 namespace {
 
-bool changes_quantization(const OpDef* def) {
-  return def == &ops::kQuantize || def == &ops::kDequantize || def == &ops::kRequantize;
-}
-
 constexpr Range kNothing{std::numeric_limits<float>::infinity(),
                          -std::numeric_limits<float>::infinity()};
 constexpr float kFewCodes = 16;

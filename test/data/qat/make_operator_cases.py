@@ -366,9 +366,7 @@ def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
     every = "operators", "one_dimension", "unlike", "gates", "norms", "masks", "more_norms"
     every += "small", "regions", "batch_norms", "decomposed", "factors"
-
-
-    every += "small", "regions", "batch_norms", "steps", "norm_conv1d", "learned_eps"
+    every += "steps", "norm_conv1d", "learned_eps"
     wanted = sys.argv[2:] or every
     if "operators" in wanted:
         torch.manual_seed(0)
