@@ -151,6 +151,11 @@ class Preparation {
     const std::string name = editor_.buffer(target);
     if (!name.empty() && direct_writes(module_, editor_, name)) {
       fake_quantize_value(state, 0, name);
+      if (ranges_ == nullptr)
+        result_.notes.push_back(fmt::format(
+            "`{}`: without --calibrate the range of this state is at first that of its first "
+            "content, and clips what is written to it; give samples",
+            target));
     } else {
       result_.notes.push_back(fmt::format(
           "`{}`: parts of this state are written, so it stays float during training", target));

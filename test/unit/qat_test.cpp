@@ -388,6 +388,20 @@ TEST(Qat, StatesOfPartsStayFloatAndAreTold) {
                 "`table`: parts of this state are written, so it stays float during training"});
 }
 
+TEST(Qat, StatesWithoutRangesAreTold) {
+  const Bytes bytes = test::read_bytes(with_states("ring.pt2"));
+  auto module = parse_pt2(bytes, "ring.pt2");
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(std::ranges::count_if(prepared->notes,
+                                  [](const std::string& note) {
+                                    return note.starts_with(
+                                        "`frames`: without --calibrate the range of this state");
+                                  }),
+            1);
+}
+
 TEST(Qat, JoinsWithoutRangesAreTold) {
   const Bytes bytes = test::read_bytes(trained("unlike.pt2"));
   auto module = parse_pt2(bytes, "unlike.pt2");
