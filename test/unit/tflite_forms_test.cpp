@@ -155,7 +155,7 @@ TEST(TfliteForms, EveryByteIsReturnedAsItIs) {
     Layer layer{.x = {{1, 256}, fb::TensorType::UINT8, {}, {scale}, {zero_point}},
                 .weight = {{1, 256}, fb::TensorType::UINT8, every, {1}, {0}},
                 .y = {{1, 1}, fb::TensorType::UINT8, {}, {1000}, {0}},
-                .outputs = {0, 2}};
+                .results = {0, 2}};
     const auto import = tflite::parse_tflite(layer.bytes(), "bytes.tflite");
     ASSERT_TRUE(import) << to_text(import.error());
     const TensorView x{DType::kUint8, {1, 256}, reinterpret_cast<std::byte*>(every.data())};
