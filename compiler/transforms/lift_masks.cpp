@@ -98,8 +98,8 @@ class LiftMasks : public EachOpPass<LiftMasks> {
     if (op.attributes.find("activation") != nullptr) return nullptr;
     if (op.def == &ops::kMaskedFill) {
       const auto value = op.attributes.get<double>("value");
-      Tree made = find_replaced(id, op.operands[1], value, 0);
-      return made != nullptr ? std::move(made) : find_fill(id, op);
+      if (Tree made = find_replaced(id, op.operands[1], value, 0); made != nullptr) return made;
+      return find_fill(id, op);
     }
     if (op.def == &ops::kAddTensor || op.def == &ops::kSubTensor) return find_sum(id, op);
     if (op.def == &ops::kMulTensor || op.def == &ops::kDivTensor) return find_product(id, op);

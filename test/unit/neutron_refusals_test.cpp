@@ -143,12 +143,12 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
       "%e: f32[4,4] = aten.exp(%p)\n %y: f32[4,4] = aten.add.Tensor(%s, %e)";
   EXPECT_EQ(
       stays_float("%x: f32[4,4]", kSteps, "s"),
-      "quantizer-exact: it is a step of a factorization or of a function that int8 has too "
-      "few codes for; nothing, if float is fast enough; else compute it outside of the model");
+      "quantizer-exact: int8 has too few codes for it: a step of a factorization, a function or a "
+      "mask; nothing, if float is fast enough; else compute it outside of the model");
   for (const std::string_view value : {"a", "t"})
     EXPECT_EQ(stays_float("%x: f32[4,4]", kSteps, value),
-              "quantizer-exact: a factorization reads it, which magnifies the steps of int8; "
-              "nothing, if float is fast enough; else compute it outside of the model")
+              "quantizer-exact: a factorization or a mask reads it, for which int8 has too few "
+              "codes; nothing, if float is fast enough; else compute it outside of the model")
         << value;
   for (const std::string_view value : {"p", "e", "y"})
     EXPECT_EQ(stays_float("%x: f32[4,4]", kSteps, value), "") << value;
