@@ -158,9 +158,10 @@ TEST(Compositions, ShufflesPixelsThereAndBack) {
   ASSERT_EQ(shape, (Shape{1, 2, 2, 6}));
   for (int64_t c = 0; c < 2; ++c)
     for (int64_t h = 0; h < 2; ++h)
-      for (int64_t w = 0; w < 6; ++w)
-        EXPECT_EQ(elements[static_cast<size_t>((c * 2 + h) * 6 + w)],
-                  static_cast<float>((c * 4 + h * 2 + w % 2) * 3 + w / 2));
+      for (int64_t w = 0; w < 6; ++w) {
+        const int64_t from = (c * 4 + h * 2 + w % 2) * 3 + w / 2;
+        EXPECT_EQ(elements[static_cast<size_t>((c * 2 + h) * 6 + w)], static_cast<float>(from));
+      }
   ASSERT_TRUE(wide);
   std::vector<float> all(24);
   std::iota(all.begin(), all.end(), 0.0F);
