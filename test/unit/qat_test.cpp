@@ -324,7 +324,7 @@ struct Stream {
   std::vector<DType> states;
   double decibels = 0;
 };
-Result<Stream> stream_of(ModelSource source, CompileSettings taken,
+Result<Stream> stream_of(ModelSource source, const CompileSettings& taken,
                          const std::vector<NamedTensor>& arrays) {
   DTR_ASSIGN(const Compilation program, compile_model(std::move(source), taken));
   Stream stream;

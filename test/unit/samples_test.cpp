@@ -1,4 +1,6 @@
 // Samples from folders, picked ones, and the warnings about them.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <numeric>
 
