@@ -362,58 +362,36 @@ def make(name, deuteron, model, samples, decomposes=False):
     portable(export)
 
 
+# name: (seed, network, shape of a sample); numbers are drawn for the network first.
+CASES = {
+    "operators": (0, Operators, (1, 5, 6)),
+    "one_dimension": (1, OneDimension, (1, 3, 14)),
+    "unlike": (2, Unlike, (1, 5, 4, 3)),
+    "gates": (3, Gates, (1, 3, 5)),
+    "norms": (4, Norms, (1, 4, 6, 6)),
+    "masks": (5, Masks, (1, 5, 6)),
+    "more_norms": (6, MoreNorms, (1, 5, 6)),
+    "regions": (8, Regions, (1, 5, 6)),
+    "batch_norms": (9, BatchNorms, (1, 5, 6)),
+    "steps": (10, Steps, (1, 5, 3, 4)),
+    "learned_eps": (12, LearnedEps, (1, 5, 6)),
+    "norm_conv1d": (11, NormConv1d, (1, 5, 6)),
+    "small": (7, Small, (1, 5, 6, 5)),
+    "decomposed": (10, Decomposed, (1, 5, 6)),
+    "factors": (11, Factors, (1, 5, 6)),
+}
+
+
 def main():
     deuteron = sys.argv[1] if len(sys.argv) > 1 else str(HERE.parents[2] / "build/release/deuteron")
-    every = "operators", "one_dimension", "unlike", "gates", "norms", "masks", "more_norms"
-    every += "small", "regions", "batch_norms", "decomposed", "factors"
-    every += "steps", "norm_conv1d", "learned_eps"
-    wanted = sys.argv[2:] or every
-    if "operators" in wanted:
-        torch.manual_seed(0)
-        samples = torch.randn(16, 1, 5, 6)
-        make("operators", deuteron, Operators(), samples)
-    if "one_dimension" in wanted:
-        torch.manual_seed(1)
-        make("one_dimension", deuteron, OneDimension(), torch.randn(16, 1, 3, 14))
-    if "unlike" in wanted:
-        torch.manual_seed(2)
-        make("unlike", deuteron, Unlike(), torch.randn(16, 1, 5, 4, 3))
-    if "gates" in wanted:
-        torch.manual_seed(3)
-        make("gates", deuteron, Gates(), torch.randn(16, 1, 3, 5))
-    if "norms" in wanted:
-        torch.manual_seed(4)
-        make("norms", deuteron, Norms(), torch.randn(16, 1, 4, 6, 6))
-    if "masks" in wanted:
-        torch.manual_seed(5)
-        make("masks", deuteron, Masks(), torch.randn(16, 1, 5, 6))
-    if "more_norms" in wanted:
-        torch.manual_seed(6)
-        make("more_norms", deuteron, MoreNorms(), torch.randn(16, 1, 5, 6))
-    if "regions" in wanted:
-        torch.manual_seed(8)
-        make("regions", deuteron, Regions(), torch.randn(16, 1, 5, 6))
-    if "batch_norms" in wanted:
-        torch.manual_seed(9)
-        make("batch_norms", deuteron, BatchNorms(), torch.randn(16, 1, 5, 6))
-    if "steps" in wanted:
-        torch.manual_seed(10)
-        make("steps", deuteron, Steps(), torch.randn(16, 1, 5, 3, 4))
-    if "learned_eps" in wanted:
-        torch.manual_seed(12)
-        make("learned_eps", deuteron, LearnedEps(), torch.randn(16, 1, 5, 6))
-    if "norm_conv1d" in wanted:
-        torch.manual_seed(11)
-        make("norm_conv1d", deuteron, NormConv1d(), torch.randn(16, 1, 5, 6))
-    if "small" in wanted:
-        torch.manual_seed(7)
-        make("small", deuteron, Small(), torch.randn(16, 1, 5, 6, 5))
-    if "decomposed" in wanted:
-        torch.manual_seed(10)
-        make("decomposed", deuteron, Decomposed(), torch.randn(16, 1, 5, 6), decomposes=True)
-    if "factors" in wanted:
-        torch.manual_seed(11)
-        make("factors", deuteron, Factors(), torch.randn(16, 1, 5, 6))
+    for name in sys.argv[2:] or CASES:
+        seed, network, shape = CASES[name]
+        torch.manual_seed(seed)
+        # The first case was made when samples were drawn first.
+        early = torch.randn(16, *shape) if name == "operators" else None
+        model = network()
+        samples = torch.randn(16, *shape) if early is None else early
+        make(name, deuteron, model, samples, decomposes=name == "decomposed")
 
 
 if __name__ == "__main__":
