@@ -576,12 +576,6 @@ Result<Parts> chosen(NodeImport& node, ValueId condition, const Parts& a, const 
   DTR_ASSIGN(result.imaginary, node.emit("aten.where.self", {condition, a.imaginary, b.imaginary}));
   return result;
 }
-Result<Parts> sliced(NodeImport& node, const Parts& x, int64_t dim, int64_t from, int64_t to) {
-  Parts result;
-  DTR_ASSIGN(result.real, node.slice(x.real, dim, from, to));
-  DTR_ASSIGN(result.imaginary, node.slice(x.imaginary, dim, from, to));
-  return result;
-}
 
 // By elimination. In each step the row whose first element is the longest takes the place of the
 // first one, and the sign of the product of the pivots changes if it is another one.
@@ -601,10 +595,10 @@ Result<Values> determinant(NodeImport& node) {
   DTR_ASSIGN(const ValueId unit, number_like(node, x.real, 1));
   DTR_ASSIGN(const ValueId minus, number_like(node, x.real, -1));
   for (int64_t left = shape.back(); left > 0; --left) {
-    DTR_ASSIGN(Parts first, sliced(node, x, row_dim, 0, 1));
+    DTR_ASSIGN(Parts first, slice(node, x, row_dim, 0, 1));
     Parts others;
     if (left > 1) {
-      DTR_ASSIGN(const Parts column, sliced(node, x, row_dim + 1, 0, 1));
+      DTR_ASSIGN(const Parts column, slice(node, x, row_dim + 1, 0, 1));
       DTR_ASSIGN(const ValueId length, squared_length(node, column));
       DTR_ASSIGN(const ValueId place,
                  node.emit("aten.argmax", {length}, {{"dim", row_dim}, {"keepdim", true}}));
@@ -614,7 +608,7 @@ Result<Values> determinant(NodeImport& node) {
                  node.GraphBuilder::constant(DType::kInt64, numbers, Shape{left, 1}));
       DTR_ASSIGN(const ValueId here, node.emit("aten.eq.Tensor", {all, place}));
       DTR_ASSIGN(others, chosen(node, here, first, x));
-      DTR_ASSIGN(others, sliced(node, others, row_dim, 1, left));
+      DTR_ASSIGN(others, slice(node, others, row_dim, 1, left));
       DTR_ASSIGN(Parts picked, chosen(node, here, x, {zero, zero}));
       for (ValueId* part : {&picked.real, &picked.imaginary}) {
         DTR_ASSIGN(*part, node.emit("aten.sum.dim_IntList", {*part},
@@ -623,7 +617,7 @@ Result<Values> determinant(NodeImport& node) {
       DTR_ASSIGN(const ValueId stays, with_number(node, "aten.eq.Tensor", place, 0));
       DTR_ASSIGN(const ValueId sign, node.emit("aten.where.self", {stays, unit, minus}));
       first = picked;
-      DTR_ASSIGN(const Parts pivot, sliced(node, first, row_dim + 1, 0, 1));
+      DTR_ASSIGN(const Parts pivot, slice(node, first, row_dim + 1, 0, 1));
       DTR_ASSIGN(const Parts turned_pivot, scaled(node, pivot, sign));
       DTR_ASSIGN(result, result.real.valid() ? product(node, result, turned_pivot)
                                              : Result<Parts>(turned_pivot));
@@ -631,10 +625,10 @@ Result<Values> determinant(NodeImport& node) {
       DTR_ASSIGN(const ValueId size, squared_length(node, pivot));
       DTR_ASSIGN(const ValueId none, with_number(node, "aten.eq.Tensor", size, 0));
       DTR_ASSIGN(const Parts divisor, chosen(node, none, {unit, zero}, pivot));
-      DTR_ASSIGN(Parts factors, sliced(node, others, row_dim + 1, 0, 1));
+      DTR_ASSIGN(Parts factors, slice(node, others, row_dim + 1, 0, 1));
       DTR_ASSIGN(factors, quotient(node, factors, divisor));
-      DTR_ASSIGN(first, sliced(node, first, row_dim + 1, 1, left));
-      DTR_ASSIGN(others, sliced(node, others, row_dim + 1, 1, left));
+      DTR_ASSIGN(first, slice(node, first, row_dim + 1, 1, left));
+      DTR_ASSIGN(others, slice(node, others, row_dim + 1, 1, left));
       DTR_ASSIGN(const Parts taken, product(node, factors, first));
       DTR_ASSIGN(x, sum(node, others, taken, kMinus));
     } else {
