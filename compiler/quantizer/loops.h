@@ -24,8 +24,10 @@ struct Grid {
   int32_t first;
 };
 
-// Writes the bin of each element, relative to `first`.
-void find_bins(std::span<const float> elements, const Grid& grid, int32_t* bins);
+// Writes the bins of the elements that are not zero, relative to `first` and in their order, and
+// returns how many there are. `bins` has room for kBinsBeyond more than there are elements.
+constexpr size_t kBinsBeyond = 64;
+size_t find_bins(std::span<const float> elements, const Grid& grid, int32_t* bins);
 
 // The squared error of weights under each of several symmetric scales, under which they have codes
 // below 2^31: Σ (x − round(x / scale)·scale)², ties to even, in the order of the weights.

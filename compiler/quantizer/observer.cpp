@@ -34,37 +34,30 @@ int exponent_for(Range range) {
   return exponent;
 }
 
-constexpr size_t kBlock = 1024;
-
-// Four tables in turn, because activations repeat (zeros of a ReLU) and a counter cannot be added
-// to twice in a row at full speed.
-void count_many(std::span<const float> elements, const loops::Grid& grid,
+// Counts the elements that are not zero. Where there are many, in two tables in turn: activations
+// repeat, and a counter cannot be added to twice in a row at full speed.
+void count_bins(std::span<const float> elements, const loops::Grid& grid,
                 std::span<int64_t> counts) {
-  constexpr size_t kTables = 4;
+  constexpr size_t kBlock = 1024;
+  constexpr size_t kManyPerBin = 8;  // pay for clearing the tables and adding them up
+  std::array<int32_t, kBlock + loops::kBinsBeyond> bins;
   static thread_local std::vector<uint32_t> tables;
-  const size_t stride = counts.size();
-  tables.assign(kTables * stride, 0);
-  std::array<int32_t, kBlock> bins;
+  const bool many = elements.size() >= kManyPerBin * counts.size();
+  if (many) tables.assign(2 * counts.size(), 0);
   for (size_t at = 0; at < elements.size(); at += kBlock) {
-    const size_t n = std::min(kBlock, elements.size() - at);
-    loops::find_bins(elements.subspan(at, n), grid, bins.data());
+    const size_t n = loops::find_bins(elements.subspan(at, std::min(kBlock, elements.size() - at)),
+                                      grid, bins.data());
     size_t i = 0;
-    for (; i + kTables <= n; i += kTables)
-      for (size_t t = 0; t < kTables; ++t) ++tables[t * stride + static_cast<size_t>(bins[i + t])];
-    for (; i < n; ++i) ++tables[static_cast<size_t>(bins[i])];
+    if (many)
+      for (; i + 2 <= n; i += 2) {
+        ++tables[static_cast<size_t>(bins[i])];
+        ++tables[counts.size() + static_cast<size_t>(bins[i + 1])];
+      }
+    for (; i < n; ++i) ++counts[static_cast<size_t>(bins[i])];
   }
-  for (size_t t = 0; t < kTables; ++t)
-    for (size_t i = 0; i < stride; ++i) counts[i] += tables[t * stride + i];
-}
-
-void count_few(std::span<const float> elements, const loops::Grid& grid,
-               std::span<int64_t> counts) {
-  std::array<int32_t, kBlock> bins;
-  for (size_t at = 0; at < elements.size(); at += kBlock) {
-    const size_t n = std::min(kBlock, elements.size() - at);
-    loops::find_bins(elements.subspan(at, n), grid, bins.data());
-    for (size_t i = 0; i < n; ++i) ++counts[static_cast<size_t>(bins[i])];
-  }
+  if (!many) return;
+  for (size_t i = 0; i < counts.size(); ++i)
+    counts[i] += int64_t{tables[i]} + tables[counts.size() + i];
 }
 
 // The distinct elements, in ascending order, with their counts; nullopt if there are more than
@@ -157,16 +150,18 @@ bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, int exp
 bool ValueStatistics::restore(std::span<const Element> distinct) {
   if (!with_histogram_ || distinct.empty() || distinct.size() > kMaxDistinct) return false;
   *this = ValueStatistics();
+  int64_t all = 0;
   for (size_t i = 0; i < distinct.size(); ++i) {
     const auto& [value, count] = distinct[i];
     if (!std::isfinite(value) || std::signbit(value) != (value < 0) ||
         (i > 0 && value <= distinct[i - 1].value))
       return false;
-    if (count <= 0 || count > std::numeric_limits<int64_t>::max() - count_) return false;
-    count_ += count;
+    if (count <= 0 || count > std::numeric_limits<int64_t>::max() - all) return false;
+    all += count;
     if (value == 0) zeros_ = count;
   }
-  grow({distinct.front().value, distinct.back().value}, kMinExponent);
+  grow({distinct.front().value, distinct.back().value}, kMinExponent);  // while there are none
+  count_ = all;
   for (const auto& [value, count] : distinct)
     bins_[static_cast<size_t>(bin_of(value, exponent_) - first_bin_)] += count;
   distinct_.emplace(distinct.begin(), distinct.end());
@@ -194,6 +189,8 @@ void ValueStatistics::add_distinct(std::span<const Element> elements) {
 
 // Widens range and bins to hold `range` as well, with bins of at least 2^exponent.
 void ValueStatistics::grow(Range range, int exponent) {
+  if (!empty() && range.min >= range_.min && range.max <= range_.max && exponent <= exponent_)
+    return;
   const Range both =
       empty() ? range : Range{std::min(range.min, range_.min), std::max(range.max, range_.max)};
   if (with_histogram_) {
@@ -224,8 +221,8 @@ bool ValueStatistics::observe(std::span<const float> elements) {
   if (with_histogram_) {
     const loops::Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_),
                            static_cast<int32_t>(first_bin_)};
-    const auto count = elements.size() >= bins_.size() ? count_many : count_few;
-    count(elements, grid, bins_);
+    count_bins(elements, grid, bins_);
+    if (found.zeros > 0) bins_[static_cast<size_t>(-first_bin_)] += found.zeros;
   }
   if (distinct_) {
     if (const auto few = distinct_elements(elements)) {

@@ -81,14 +81,18 @@ TEST_F(Loops, BinsAreFloors) {
     for (float& x : elements) x = std::ldexp(x, exponent + 8);
     elements[1] = std::numeric_limits<float>::denorm_min();
     elements[2] = -std::numeric_limits<float>::denorm_min();
-    elements[3] = std::ldexp(-3.0F, exponent);  // an edge belongs to the bin above it
+    elements[3] = std::ldexp(-3.0F, exponent);      // an edge belongs to the bin above it
+    elements[4] = elements[17] = elements[99] = 0;  // has no bin
+    elements[5] = -0.0F;
+    std::vector<int32_t> wanted;
+    for (const float x : elements)
+      if (x != 0)
+        wanted.push_back(static_cast<int32_t>(std::floor(std::ldexp(double{x}, -exponent))) + 7);
     on_each([&] {
-      std::vector<int32_t> bins(elements.size());
-      loops::find_bins(elements, {std::ldexp(1.0F, exponent), std::ldexp(1.0F, -exponent), -7},
-                       bins.data());
-      for (size_t i = 0; i < bins.size(); ++i)
-        EXPECT_EQ(bins[i], std::floor(std::ldexp(double{elements[i]}, -exponent)) + 7)
-            << elements[i];
+      std::vector<int32_t> bins(elements.size() + loops::kBinsBeyond);
+      bins.resize(loops::find_bins(
+          elements, {std::ldexp(1.0F, exponent), std::ldexp(1.0F, -exponent), -7}, bins.data()));
+      EXPECT_EQ(bins, wanted);
     });
   }
 }

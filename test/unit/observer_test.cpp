@@ -244,6 +244,41 @@ TEST(Observer, KeepsFewDistinctElements) {
   EXPECT_FALSE(ValueStatistics(false).distinct());
 }
 
+// Ranges that do not contain zero, or nothing else.
+TEST(Observer, RestoresDistinctElements) {
+  for (const std::vector<float>& values :
+       {std::vector<float>{1, 2, 2}, std::vector<float>{-3, -1}, std::vector<float>{0, -0.0F}}) {
+    ValueStatistics observed, restored;
+    EXPECT_TRUE(observed.observe(values));
+    EXPECT_TRUE(restored.restore(*observed.distinct()));
+    EXPECT_EQ(restored, observed) << values[0];
+  }
+}
+
+// Few and many elements for the number of bins, half of them zero, with and without a range that
+// zero is in.
+TEST(Observer, CountsEachElementInItsBin) {
+  std::mt19937 generator(9);
+  std::normal_distribution<float> normal;
+  for (const size_t count : {size_t{2999}, size_t{100003}})
+    for (const bool rectified : {true, false}) {
+      std::vector<float> values(count);
+      for (float& x : values) {
+        x = normal(generator);
+        x = rectified ? std::max(x, 0.0F) : 20 + x;
+      }
+      if (rectified) values[5] = -0.0F;
+      ValueStatistics statistics;
+      EXPECT_TRUE(statistics.observe(values));
+      std::vector<int64_t> expected(statistics.bins().size());
+      for (const float x : values)
+        ++expected.at(static_cast<size_t>(static_cast<int64_t>(std::floor(std::ldexp(
+                                              static_cast<double>(x), -statistics.exponent()))) -
+                                          statistics.first_bin()));
+      EXPECT_TRUE(std::ranges::equal(statistics.bins(), expected)) << count << ' ' << rectified;
+    }
+}
+
 TEST(Observer, ClipsRareOutliers) {
   std::mt19937 generator(5);
   std::normal_distribution<float> normal;
