@@ -11,6 +11,7 @@
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
+#include <unordered_map>
 
 #include "compiler/ops/custom.h"
 #include "compiler/ops/define.h"
@@ -409,13 +410,14 @@ class OneDnnExecutor final : public Executor {
     if (observer)
       for (size_t i = 0; i < inputs.size(); ++i) observer(graph_.inputs()[i], inputs[i]);
     const dnnl::stream stream(plan_.engine());
-    for (const Step& step : plan_.steps()) {
+    for (size_t i = 0; i < plan_.steps().size(); ++i) {
+      const Step& step = plan_.steps()[i];
       check_cancelled();
       const auto place = [&] {
         return step.op.valid() ? place_of(module_, graph_, step.op) : Place{};
       };
       const auto executed = [&]() -> Result<void> {
-        execute(step, run, stream, workspace);
+        execute(step, run, stream, workspace.arguments[i]);
         return step.op.valid() ? ops::kernel_status(module_, graph_, step.op) : Result<void>{};
       };
       DTR_TRY(with_memory(place, executed));
@@ -438,6 +440,7 @@ class OneDnnExecutor final : public Executor {
   struct Workspace {
     Tensor arena;
     Tensor scratchpad;
+    std::vector<std::unordered_map<int, memory>> arguments;  // by step; of layers
   };
   struct Run {
     std::span<const TensorView> inputs;
@@ -454,7 +457,30 @@ class OneDnnExecutor final : public Executor {
     const auto bytes = [](size_t count) {
       return Tensor(DType::kInt8, {static_cast<int64_t>(count)});
     };
-    return {bytes(plan_.arena_bytes()), bytes(plan_.scratchpad_bytes())};
+    Workspace made{bytes(plan_.arena_bytes()), bytes(plan_.scratchpad_bytes()), {}};
+    for (const Step& step : plan_.steps()) made.arguments.push_back(arguments_of(step, made));
+    return made;
+  }
+
+  // An input has an address in a run alone.
+  std::unordered_map<int, memory> arguments_of(const Step& step, const Workspace& workspace) const {
+    if (step.kind != Step::Kind::kLayer) return {};
+    const dnnl::engine& engine = plan_.engine();
+    const auto in_arena = [&](const memory::desc& desc, int buffer) {
+      const Buffer& at = plan_.at(buffer);
+      return memory(desc, engine,
+                    at.where == Buffer::Where::kInput
+                        ? nullptr
+                        : data(buffer, {{}, workspace.arena.view().data}));
+    };
+    std::unordered_map<int, memory> arguments{
+        {DNNL_ARG_SRC, in_arena(step.layer->x, step.operands[0])},
+        {DNNL_ARG_WEIGHTS, step.weight},
+        {DNNL_ARG_DST, in_arena(step.layer->y, step.results[0])},
+        {DNNL_ARG_SCRATCHPAD,
+         memory(step.layer->scratchpad, engine, workspace.scratchpad.view().data)}};
+    if (step.bias) arguments.emplace(DNNL_ARG_BIAS, step.bias);
+    return arguments;
   }
 
   std::byte* data(int buffer, const Run& run) const {
@@ -474,21 +500,15 @@ class OneDnnExecutor final : public Executor {
   }
 
   void execute(const Step& step, const Run& run, const dnnl::stream& stream,
-               Workspace& workspace) const {
+               std::unordered_map<int, memory>& arguments) const {
     switch (step.kind) {
       case Step::Kind::kTranspose:
         return transpose(reinterpret_cast<const float*>(data(step.operands[0], run)),
                          reinterpret_cast<float*>(data(step.results[0], run)), step.shape,
                          step.order);
       case Step::Kind::kLayer: {
-        const dnnl::engine& engine = plan_.engine();
-        std::unordered_map<int, memory> arguments{
-            {DNNL_ARG_SRC, memory(step.layer->x, engine, data(step.operands[0], run))},
-            {DNNL_ARG_WEIGHTS, step.weight},
-            {DNNL_ARG_DST, memory(step.layer->y, engine, data(step.results[0], run))},
-            {DNNL_ARG_SCRATCHPAD,
-             memory(step.layer->scratchpad, engine, workspace.scratchpad.view().data)}};
-        if (step.bias) arguments.emplace(DNNL_ARG_BIAS, step.bias);
+        if (plan_.at(step.operands[0]).where == Buffer::Where::kInput)
+          arguments.at(DNNL_ARG_SRC).set_data_handle(data(step.operands[0], run));
         return step.layer->primitive.execute(stream, arguments);
       }
       case Step::Kind::kReference: {
