@@ -193,7 +193,8 @@ void evaluate_integer(const OpView& view, std::span<const TensorView> operands,
       add_group(shape, x, weights.data() + g * shape.in * shape.out * shape.taps(), sums.data(),
                 scratch);
       for (int64_t o = 0; o < shape.out; ++o) {
-        const numerics::OutputStage& stage = stages[static_cast<size_t>(g * shape.out + o)];
+        // A copy: a store of a code could change what it refers to.
+        const numerics::OutputStage stage = stages[static_cast<size_t>(g * shape.out + o)];
         for (int64_t i = 0; i < plane; ++i)
           *y++ = stage(static_cast<int32_t>(sums[static_cast<size_t>(o * plane + i)]));
       }

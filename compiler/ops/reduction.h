@@ -30,11 +30,24 @@ void for_each_reduced(const OpView& view, const TensorView& operand, std::span<R
     stride_of[i] = reduced[i] ? 0 : stride;
     if (!reduced[i]) stride *= shape[i];
   }
-  Shape index(shape.size(), 0);
+  // Trailing dimensions that are reduced alike are one run of elements.
+  size_t leading = shape.size();
+  int64_t run = 1;
+  while (leading > 0 && reduced[leading - 1] == reduced.back()) run *= shape[--leading];
+  const bool into_one = reduced.empty() || reduced.back();
+  Shape index(leading, 0);
   int64_t at = 0;
-  for (const T value : operand.values<T>()) {
-    step(results[static_cast<size_t>(at)], value);
-    for (size_t dim = shape.size(); dim-- > 0;) {
+  const T* const end = operand.values<T>().data() + operand.elements();
+  for (const T* x = operand.values<T>().data(); x != end; x += run) {
+    Result* const to = &results[static_cast<size_t>(at)];
+    if (into_one) {
+      Result result = *to;  // in a register: a store and its load take longer than a step
+      for (int64_t i = 0; i < run; ++i) step(result, x[i]);
+      *to = result;
+    } else {
+      for (int64_t i = 0; i < run; ++i) step(to[i], x[i]);
+    }
+    for (size_t dim = leading; dim-- > 0;) {
       at += stride_of[dim];
       if (++index[dim] < shape[dim]) break;
       at -= stride_of[dim] * shape[dim];

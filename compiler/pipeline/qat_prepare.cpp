@@ -454,7 +454,7 @@ Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSetting
     separations.not_finite = not_finite;
     model.annotation = annotate(graph, model.patterns, separations);
   }
-  return group_quantizations(model.module, graph, model.annotation, calibration);
+  return group_quantizations(model.module, graph, model.annotation, calibration, settings.threads);
 }
 
 // An operator of another graph than the program's; null if there is none.

@@ -49,7 +49,8 @@ class Converter {
         calibration_(calibration) {}
 
   Result<ConversionReport> run(unsigned threads) {
-    DTR_ASSIGN(quantizations_, group_quantizations(module_, graph_, annotation_, calibration_));
+    DTR_ASSIGN(quantizations_,
+               group_quantizations(module_, graph_, annotation_, calibration_, threads));
     note_empty();
     report_.float_graph = graph_;
     report_.selected = annotation_.selected;
@@ -250,8 +251,7 @@ class Converter {
           module_.constants.values<float>(graph_.value(operands[i]).constant);
       if (!finite_range(bias).finite) return not_finite(operands[i], op);
       const auto input_scale = static_cast<double>(graph_.type(operands[0]).quantization->scale());
-      const std::vector<double> sums =
-          magnitudes(floats, graph_.type(operands[1]).shape, weight.axis, weight.scales.size());
+      std::vector<double> sums;  // computed where a channel is widened
       size_t widened = 0;
       for (size_t c = 0; c < bias.size(); ++c) {
         float& scale =
@@ -259,6 +259,9 @@ class Converter {
                           weight.scales.size()];  // a transposed convolution's groups share scales
         const double least = std::abs(static_cast<double>(bias[c])) / (kMaxBias * input_scale);
         if (static_cast<double>(scale) >= least) continue;
+        if (sums.empty())
+          sums =
+              magnitudes(floats, graph_.type(operands[1]).shape, weight.axis, weight.scales.size());
         scale = std::nextafter(static_cast<float>(least), std::numeric_limits<float>::infinity());
         const double reach = sums[c % sums.size()] * 255 * input_scale;
         if (reach >= kUnseen * std::abs(static_cast<double>(bias[c]))) ++widened;
@@ -437,54 +440,61 @@ bool is_known(const Graph& graph, const QuantizationGroup& group,
   return group.spec.kind != Kind::kFixed || has_statistics(graph, group, calibration);
 }
 
+Result<Quantization> group_quantization(const Module& module, const Graph& graph,
+                                        const QuantizationGroup& group,
+                                        const CalibrationResult& calibration) {
+  const Quantization fixed = Quantization::per_tensor(group.spec.scale, group.spec.zero_point);
+  if (group.spec.is_given() || !is_known(graph, group, calibration)) return fixed;
+  // A constant is known exactly; what was observed may have been smaller than it will be.
+  const bool constant =
+      std::ranges::all_of(group.observed, [&](ValueId id) { return graph.is_constant(id); });
+  ValueStatistics merged(group.spec.observer != QuantSpec::Observer::kMinMax);
+  for (const ValueId id : group.observed) {
+    const Value& value = graph.value(id);
+    if (graph.is_constant(id)) {
+      ValueStatistics own(merged.with_histogram());
+      if (!own.observe(module.constants.values<float>(value.constant)))
+        return constant_not_finite(module, graph, id, value.uses.front().op);
+      merged.merge(own);
+      continue;
+    }
+    const auto at = calibration.values.find(value.name);
+    if (at == calibration.values.end() || at->second.empty() ||
+        at->second.with_histogram() != merged.with_histogram())
+      return fail(DiagnosticId::kCalibrationMismatch,
+                  fmt::format("the calibration result has no statistics for `{}`", value.name),
+                  "calibrate this model again", place_of_value(module, graph, id));
+    merged.merge(at->second);
+  }
+  const bool silent = merged.range() == Range{};
+  const float least = constant ? std::numeric_limits<float>::min()
+                      : silent ? std::max(kActivationEps, group.spec.least_scale)
+                               : group.spec.least_scale;
+  const Expected expected = group.spec.observer == QuantSpec::Observer::kTail && !constant
+                                ? Expected::kTail
+                                : Expected::kObserved;
+  Quantization found = group.spec.kind == Kind::kSymmetric
+                           ? symmetric_quantization(best_range(merged, expected), least)
+                           : best_quantization(merged, least, expected);
+  if (group.spec.kind == Kind::kFixed && (silent || found.scale() * 2 >= group.spec.scale))
+    return fixed;
+  return found;
+}
+
 }  // namespace
 
 Result<std::vector<Quantization>> group_quantizations(const Module& module, const Graph& graph,
                                                       const Annotation& annotation,
-                                                      const CalibrationResult& calibration) {
+                                                      const CalibrationResult& calibration,
+                                                      unsigned threads) {
+  std::vector<Result<Quantization>> found(annotation.groups.size());
+  parallel_for(found.size(), threads, [&](size_t i) {
+    found[i] = group_quantization(module, graph, annotation.groups[i], calibration);
+  });
   std::vector<Quantization> quantizations;
-  for (const QuantizationGroup& group : annotation.groups) {
-    const auto fixed = [&] {
-      return Quantization::per_tensor(group.spec.scale, group.spec.zero_point);
-    };
-    if (group.spec.is_given() || !is_known(graph, group, calibration)) {
-      quantizations.push_back(fixed());
-      continue;
-    }
-    // A constant is known exactly; what was observed may have been smaller than it will be.
-    const bool constant =
-        std::ranges::all_of(group.observed, [&](ValueId id) { return graph.is_constant(id); });
-    ValueStatistics merged(group.spec.observer != QuantSpec::Observer::kMinMax);
-    for (const ValueId id : group.observed) {
-      const Value& value = graph.value(id);
-      if (graph.is_constant(id)) {
-        ValueStatistics own(merged.with_histogram());
-        if (!own.observe(module.constants.values<float>(value.constant)))
-          return constant_not_finite(module, graph, id, value.uses.front().op);
-        merged.merge(own);
-        continue;
-      }
-      const auto at = calibration.values.find(value.name);
-      if (at == calibration.values.end() || at->second.empty() ||
-          at->second.with_histogram() != merged.with_histogram())
-        return fail(DiagnosticId::kCalibrationMismatch,
-                    fmt::format("the calibration result has no statistics for `{}`", value.name),
-                    "calibrate this model again", place_of_value(module, graph, id));
-      merged.merge(at->second);
-    }
-    const bool silent = merged.range() == Range{};
-    const float least = constant ? std::numeric_limits<float>::min()
-                        : silent ? std::max(kActivationEps, group.spec.least_scale)
-                                 : group.spec.least_scale;
-    const Expected expected = group.spec.observer == QuantSpec::Observer::kTail && !constant
-                                  ? Expected::kTail
-                                  : Expected::kObserved;
-    quantizations.push_back(group.spec.kind == Kind::kSymmetric
-                                ? symmetric_quantization(best_range(merged, expected), least)
-                                : best_quantization(merged, least, expected));
-    if (group.spec.kind == Kind::kFixed &&
-        (silent || quantizations.back().scale() * 2 >= group.spec.scale))
-      quantizations.back() = fixed();
+  for (Result<Quantization>& one : found) {
+    DTR_ASSIGN(Quantization quantization, std::move(one));
+    quantizations.push_back(std::move(quantization));
   }
   return quantizations;
 }

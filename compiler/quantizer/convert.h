@@ -46,10 +46,12 @@ struct ConversionReport {
 };
 
 // The quantization of each group of the annotation, from the merged statistics of the values that
-// it observes. Errors: as `convert`.
+// it observes. Works on up to `threads` threads (0: default_threads()), with the same result.
+// Errors: as `convert`.
 Result<std::vector<Quantization>> group_quantizations(const Module& module, const Graph& graph,
                                                       const Annotation& annotation,
-                                                      const CalibrationResult& calibration);
+                                                      const CalibrationResult& calibration,
+                                                      unsigned threads);
 
 // Rewrites `graph` in place: results of annotated ops become int8 with the quantization of their
 // group, weights int8 constants, biases int32 constants of scale s_in·s_w. Inserts `quantize` and
