@@ -684,37 +684,49 @@ TEST(Pt2, FullSetComputesWhatPyTorchComputes) {
   EXPECT_GE(compute_cases(folder), 300U);
 }
 
-// A region has a value `t` of its own, as the graph around it has: y = abs(neg(x)) + t, t = exp(x).
+using Json = nlohmann::json;
+using Names = std::vector<const char*>;
+
+Json tensor_json(const char* name) { return {{"as_tensor", {{"name", name}}}}; }
+
+Json node_json(const std::string& target, const Names& from, const char* to) {
+  Json made{{"target", "torch.ops." + target},
+            {"inputs", Json::array()},
+            {"outputs", {tensor_json(to)}},
+            {"metadata", Json::object()},
+            {"name", to}};
+  for (const char* const name : from)
+    made["inputs"].push_back({{"name", name}, {"arg", tensor_json(name)}, {"kind", 1}});
+  return made;
+}
+
+Json graph_json(const char* in, const char* out, const Names& values) {
+  Json made{{"inputs", {tensor_json(in)}}, {"outputs", {tensor_json(out)}}, {"nodes", {}}};
+  for (const char* const value : values) made["tensor_values"][value] = Json::object();
+  return made;
+}
+
+// y = abs(neg(x)) + t, t = exp(x), in which abs(neg(x)) is the region r, with a value `t` of its
+// own. `flags` stand before the region's graph.
+Json with_region(const std::string& target, const Json& flags) {
+  Json inner = graph_json("a", "b", {"a", "t", "b"});
+  inner["nodes"] = {node_json("aten.neg.default", {"a"}, "t"),
+                    node_json("aten.abs.default", {"t"}, "b")};
+  Json region = node_json(target, {}, "r");
+  region["inputs"] = flags;
+  region["inputs"].push_back(
+      {{"name", "f"}, {"arg", {{"as_graph", {{"graph", inner}}}}}, {"kind", 1}});
+  region["inputs"].push_back({{"name", "x"}, {"arg", tensor_json("x")}, {"kind", 1}});
+  Json graph = graph_json("x", "y", {"x", "t", "r", "y"});
+  graph["nodes"] = {node_json("aten.exp.default", {"x"}, "t"), region,
+                    node_json("aten.add.Tensor", {"r", "t"}, "y")};
+  return graph;
+}
+
 TEST(InlineRegions, ValuesOfEqualNamesStayApart) {
-  const auto tensor = [](const char* name) {
-    return nlohmann::json{{"as_tensor", {{"name", name}}}};
-  };
-  using Names = std::vector<const char*>;
-  const auto node = [&](const std::string& target, const Names& from, const char* to) {
-    nlohmann::json made{{"target", "torch.ops." + target},
-                        {"inputs", nlohmann::json::array()},
-                        {"outputs", {tensor(to)}},
-                        {"metadata", nlohmann::json::object()},
-                        {"name", to}};
-    for (const char* const name : from)
-      made["inputs"].push_back({{"name", name}, {"arg", tensor(name)}, {"kind", 1}});
-    return made;
-  };
-  const auto graph_of = [&](const char* in, const char* out, const Names& values) {
-    nlohmann::json made{{"inputs", {tensor(in)}}, {"outputs", {tensor(out)}}, {"nodes", {}}};
-    for (const char* const value : values) made["tensor_values"][value] = nlohmann::json::object();
-    return made;
-  };
-  nlohmann::json inner = graph_of("a", "b", {"a", "t", "b"});
-  inner["nodes"] = {node("aten.neg.default", {"a"}, "t"), node("aten.abs.default", {"t"}, "b")};
-  nlohmann::json region = node("higher_order.wrap", {}, "r");
-  region["inputs"] = {{{"name", "f"}, {"arg", {{"as_graph", {{"graph", inner}}}}}, {"kind", 1}},
-                      {{"name", "x"}, {"arg", tensor("x")}, {"kind", 1}}};
-  nlohmann::json graph = graph_of("x", "y", {"x", "t", "r", "y"});
-  graph["nodes"] = {node("aten.exp.default", {"x"}, "t"), region,
-                    node("aten.add.Tensor", {"r", "t"}, "y")};
+  Json graph = with_region("higher_order.wrap", Json::array());
   ASSERT_TRUE(pt2::inline_regions(graph));
-  const auto at = [&](size_t i) -> const nlohmann::json& { return graph["nodes"].at(i); };
+  const auto at = [&](size_t i) -> const Json& { return graph["nodes"].at(i); };
   const auto taken = [&](size_t i) { return at(i)["inputs"].at(0)["arg"]["as_tensor"]["name"]; };
   ASSERT_EQ(graph["nodes"].size(), 4U);
   EXPECT_EQ(at(0)["name"], "t");
@@ -723,6 +735,22 @@ TEST(InlineRegions, ValuesOfEqualNamesStayApart) {
   EXPECT_EQ(taken(2), at(1)["name"]);
   EXPECT_EQ(at(2)["name"], "r");
   EXPECT_EQ(at(3)["inputs"].at(1)["arg"]["as_tensor"]["name"], "t");
+}
+
+// What torch.no_grad() computed has no gradient in the graph around it; in a region of
+// torch.enable_grad() it has one.
+TEST(InlineRegions, WhatHadNoGradientHasNone) {
+  for (const bool enabled : {false, true}) {
+    Json graph = with_region("higher_order.wrap_with_set_grad_enabled",
+                             {{{"name", "enabled"}, {"arg", {{"as_bool", enabled}}}, {"kind", 1}}});
+    ASSERT_TRUE(pt2::inline_regions(graph));
+    const Json* makes_r = nullptr;
+    for (const Json& node : graph["nodes"])
+      if (node["name"] == "r") makes_r = &node;
+    ASSERT_NE(makes_r, nullptr);
+    EXPECT_EQ(makes_r->at("target"),
+              enabled ? "torch.ops.aten.abs.default" : "torch.ops.aten.detach.default");
+  }
 }
 
 }  // namespace

@@ -224,6 +224,27 @@ TEST(Qat, FactorsOfSumsAreKept) {
 // What makes zeros of rows without a score goes with the mask that the softmax gets.
 TEST(Qat, DecomposedAttentionIsInt8) { expect_as_pytorch("decomposed", 2); }
 
+// With a mask of the input's, which excludes every score of some rows: what makes zeros of these in
+// the file would stay float behind the mask that qat-prepare writes.
+TEST(Qat, PaddedAttentionIsInt8) {
+  const auto prepared = prepare(trained("padded.pt2"), trained("padded.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_TRUE(prepared->notes.empty());
+  auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  ASSERT_TRUE(model.has_value()) << error_text(model);
+  const Graph& graph = model->module.forward();
+  size_t softmaxes = 0;
+  for (const OpId op : graph.ops()) {
+    const Type& type = graph.type(graph.op(op).results[0]);
+    const bool makes_mask = type.dtype == DType::kBool || type.elements() == 5;
+    EXPECT_TRUE(makes_mask || type.quantized() || graph.op(op).def == &ops::kDequantize)
+        << graph.op(op).def->name;
+    softmaxes += graph.op(op).def == &ops::kSoftmax && type.quantized() ? 1 : 0;
+  }
+  EXPECT_EQ(softmaxes, 1U);
+  EXPECT_GE(decibels(model->module, "padded", "output"), 40);
+}
+
 // Weight and bias of normalizations are in the layers behind them, as compile folds them: one large
 // weight takes no codes from the other channels.
 TEST(Qat, NormalizationsHaveNoWeights) {

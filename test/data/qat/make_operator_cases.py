@@ -4,6 +4,7 @@ gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers
 more_norms.pt2, normalizations before recurrences, convolutions over one dimension and of groups;
 small.pt2, layers of small weights; regions.pt2, regions without autocast and gradients;
 batch_norms.pt2, batch norms behind permutes, views and transposed convolutions; masks.pt2, attention with masks;
+padded.pt2, attention with a mask of the input's, in the steps of run_decompositions;
 steps.pt2, normalizations and a softmax by hand, products with parameters; norm_conv1d.pt2, a normalization before conv1d;
 learned_eps.pt2, a normalization that no operator of PyTorch is; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
@@ -258,6 +259,21 @@ class Decomposed(nn.Module):
         return self.out(y.transpose(1, 2).reshape(1, 5, 6))
 
 
+class Padded(nn.Module):
+    """The same with a mask of the input's, which leaves a row of some samples without a score."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.out = nn.Linear(6, 18), nn.Linear(6, 6)
+
+    def forward(self, x):
+        q, k, v = [t.view(1, 5, 2, 3).transpose(1, 2) for t in self.query(x).chunk(3, -1)]
+        padding = (x[..., 0] > 0.5).view(1, 1, 1, 5).expand(1, 1, 5, 5)
+        mask = torch.zeros(1, 1, 5, 5).masked_fill(padding, float("-inf"))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(y.transpose(1, 2).reshape(1, 5, 6))
+
+
 class Factors(nn.Module):
     """A node of several operators, one of which PyTorch gives a factor by name only."""
 
@@ -378,6 +394,7 @@ CASES = {
     "norm_conv1d": (11, NormConv1d, (1, 5, 6)),
     "small": (7, Small, (1, 5, 6, 5)),
     "decomposed": (10, Decomposed, (1, 5, 6)),
+    "padded": (13, Padded, (1, 5, 6)),
     "factors": (11, Factors, (1, 5, 6)),
 }
 
@@ -391,7 +408,9 @@ def main():
         early = torch.randn(16, *shape) if name == "operators" else None
         model = network()
         samples = torch.randn(16, *shape) if early is None else early
-        make(name, deuteron, model, samples, decomposes=name == "decomposed")
+        if name == "padded":
+            samples[3, ..., 0] = 1
+        make(name, deuteron, model, samples, decomposes=name in ("decomposed", "padded"))
 
 
 if __name__ == "__main__":
