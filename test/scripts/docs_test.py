@@ -32,6 +32,34 @@ class Places(unittest.TestCase):
                         f"{page.name} names {path}",
                     )
 
+    def test_what_holds_a_figure_is_a_test(self):
+        tests = {f"e2e_{each.stem}" for each in (ROOT / "test/e2e").glob("*.py")}
+        for lists in (ROOT / "test").glob("**/CMakeLists.txt"):
+            tests |= set(
+                re.findall(r"(?:add_test\(NAME|dtr_test\(|dtr_\w*test\w*\()\s*(\w+)", lists.read_text())
+            )
+        rows = [
+            line
+            for line in (ROOT / "docs/figures.md").read_text().splitlines()
+            if line.startswith("| ") and "held by" not in line
+        ]
+        self.assertGreater(len(rows), 40)
+        for row in rows:
+            held_by = row.rstrip("| ").split("|")[-1]
+            for name in re.findall(r"`(\w+)`", held_by):
+                self.assertIn(name, tests, row)
+
+    def test_tables_have_no_gaps(self):
+        """A row behind an empty line is text, not a row."""
+        for page in sorted((ROOT / "docs").glob("*.md")):
+            lines = page.read_text().splitlines()
+            code = False
+            for i, line in enumerate(lines):
+                code ^= line.startswith("```")
+                begins = not code and line.startswith("| ") and (i == 0 or not lines[i - 1].strip())
+                with self.subTest(page=page.name, line=i + 1):
+                    self.assertFalse(begins and not re.match(r"\|[ :|-]+$", lines[i + 1]))
+
     def test_the_glossary_is_sorted(self):
         words = re.findall(
             r"^\| ([a-z][\w ,-]*) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE

@@ -204,6 +204,27 @@ TEST(Pipeline, RefusalsLoseTheDifferenceToTheNpu) {
   EXPECT_EQ(rows[0].cycles_lost, (*reason)->host_cycles - (*reason)->bound_cycles);
 }
 
+// A byte a cycle behind the 64 cycles of a start, as no run of bytes is one after the move; the
+// dearest first.
+TEST(Pipeline, TransposesCostWhatTheyMove) {
+  const Compilation made = compiled(
+      R"(graph @forward(%x: i8[1,8,4,4] quant<0.02:-3>) {
+  %w: i8[16,8,1,1] quant<range=-127..127, 0.01> = constant seeded<1>
+  %y: i8[1,16,4,4] quant<0.05:4> = aten.convolution(%x, %w) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %z: i8[1,256] quant<0.05:4> = aten.view(%y) {size = [1, 256]}
+  return %z
+}
+)",
+      {.target = find_target("imxrt700")});
+  const std::vector<TransposeRow> rows = transpose_rows(made);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].bytes, 16 * 4 * 4);
+  EXPECT_EQ(rows[0].cycles, 64U + 16 * 4 * 4);
+  EXPECT_EQ(rows[0].backend, "neutron");
+  EXPECT_EQ(rows[1].bytes, 8 * 4 * 4);
+  EXPECT_EQ(rows[1].cycles, 64U + 8 * 4 * 4);
+}
+
 // A relu of 8 elements beside a division that runs on the CPU: a call of the NPU costs its host
 // more.
 TEST(Pipeline, WhatCostsMoreOnTheNpuStaysOnTheCpu) {
