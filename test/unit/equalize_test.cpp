@@ -89,6 +89,20 @@ TEST(Equalize, LeavesWhatABoundedActivationWouldChange) {
   EXPECT_EQ(above.run(), above.before);
 }
 
+// A bound of zero from above cuts what is above zero, and a lower one what is far below: no factor
+// of a channel may move elements over it. Nothing that is left between them is no range.
+TEST(Equalize, KeepsTheFunctionOfEveryBound) {
+  for (const char* const bounds :
+       {"max = 0.0", "max = 0.0, min = -6.0", "max = 6.0, min = -0.5", "max = 0.5, min = -6.0"}) {
+    SCOPED_TRACE(bounds);
+    std::string text = chain(fmt::format("  %z: f32[1,3,3,5] = aten.clamp(%a) {{{}}}\n", bounds));
+    constexpr std::string_view kRelu = "activation = \"relu\", ";
+    text.erase(text.find(kRelu), kRelu.size());
+    Equalized net(text);
+    net.expect_same_function(0x1p-20);
+  }
+}
+
 TEST(Equalize, LeavesWhatAFunctionWouldChange) {
   Equalized net(chain("  %z: f32[1,3,3,5] = aten.sigmoid(%a)\n"));
   EXPECT_EQ(net.report.groups, 0U);

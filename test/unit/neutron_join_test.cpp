@@ -117,6 +117,31 @@ TEST(NeutronJoin, ResidualSumsReadAndWriteAtTheirStrides) {
   expect_bit_exact(text);
 }
 
+// The addend lies in the other order of rows and columns: the sum cannot be written over it.
+TEST(NeutronJoin, AnAddendInAnotherOrderStaysWhole) {
+  expect_bit_exact(R"(graph @forward(%x: i8[1,8,4,4] quant<0.02:-3>, %u: i8[1,8,4,4] quant<0.02:-3>) {
+  %w: i8[8,8,1,1] quant<range=-127..127, 0.01> = constant seeded<1>
+  %v: i8[8,8,1,1] quant<range=-127..127, 0.01> = constant seeded<2>
+  %a: i8[1,8,4,4] quant<0.05:4> = aten.convolution(%u, %v) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %p: i8[1,8,4,4] quant<0.05:4> = aten.permute(%a) {dims = [0, 1, 3, 2]}
+  %y: i8[1,8,4,4] quant<0.05:4> = aten.convolution(%x, %w) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %s: i8[1,8,4,4] quant<0.1:0> = aten.add.Tensor(%y, %p) {alpha = 1}
+  return %s
+})");
+}
+
+// An input is in its memory before the first call, whichever reads it.
+TEST(NeutronJoin, InputsOfLaterCallsAreNotOverwritten) {
+  expect_bit_exact(R"(graph @forward(%x: i8[1,64] quant<0.02:-3>, %z: i8[1,64] quant<0.02:-3>) {
+  %a: i8[64,1] quant<0.02:-3> = aten.permute(%x) {dims = [1, 0]}
+  %b: i8[1,64] quant<0.00390625:-128> = aten.softmax(%x) {dim = 1}
+  %c: i8[1,64] quant<0.0078125> = aten.tanh(%b)
+  %d: i8[1,64] quant<0.01> = aten.mul.Tensor(%c, %b)
+  %y: i8[1,64] quant<0.05> = aten.add.Tensor(%d, %z) {alpha = 1}
+  return %y
+})");
+}
+
 // Tables and functions of two tensors write their channels; they read neighbours of what they
 // write.
 TEST(NeutronJoin, ElementwiseResultsAreWrittenInPlace) {

@@ -62,6 +62,13 @@ TEST(NeutronOrder, SlicesEndWhereDigitsDo) {
   EXPECT_EQ(slice(0, 6)->layout, layout);
   for (const int64_t count : {4, 5}) EXPECT_FALSE(slice(0, count)) << count;
   EXPECT_FALSE(slice(1, 4));
+  for (const int64_t start : {1, 2}) EXPECT_FALSE(slice(start, 3)) << start;
+}
+
+// What is repeated has its place in the order of elements, not the innermost one.
+TEST(NeutronOrder, ResultsOfRepeatedOperandsAreInOrder) {
+  EXPECT_EQ(neutron::compacted({{3, 1, 2}, {2, 3, 1}}), (StridedLayout{{3, 1, 2}, {2, 3, 1}}));
+  EXPECT_EQ(neutron::compacted({{5, 1, 1}, {4, 5, 0}}), (StridedLayout{{20, 1, 1}}));
 }
 
 TEST(NeutronOrder, CopyOfATransposition) {

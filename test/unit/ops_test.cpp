@@ -315,6 +315,56 @@ TEST(Ops, AveragePoolCountsAsPyTorchDoes) {
       (std::vector<float>{4}));
 }
 
+// 2^24 elements of 255 steps are more than an accumulator holds: the sum ends at its limit.
+TEST(Ops, SumsBeyondInt32EndAtItsLimits) {
+  for (const bool negative : {false, true}) {
+    const auto codes = evaluate<int8_t>(
+        fmt::format("%c: i8[1,1] quant<0.5:{0}> = constant dense<{1}>\n  %x: i8[1,16777216] "
+                    "quant<0.5:{0}> = aten.expand(%c) {{size = [1, 16777216]}}",
+                    negative ? 127 : -128, negative ? -128 : 127),
+        "i8[1] quant<16777216> = aten.sum.dim_IntList(%x) {dim = [1], keepdim = false}");
+    // 2^31 · 0.5 / 2^24
+    EXPECT_EQ(codes, std::vector<int8_t>{static_cast<int8_t>(negative ? -64 : 64)});
+  }
+}
+
+// PyTorch: one pixel is the reflection of every place on its axis.
+TEST(Ops, OnePixelIsReflectedEverywhere) {
+  EXPECT_EQ(evaluate<float>("%x: f32[1,1,1,3] = constant dense<1, 2, 4>\n"
+                            "  %g: f32[1,1,3,2] = constant dense<-1, 0.75, 0, -3, 1, 0>",
+                            "f32[1,1,1,3] = aten.grid_sampler_2d(%x, %g) {interpolation_mode = 0, "
+                            "padding_mode = 2, align_corners = true}"),
+            (std::vector<float>{1, 2, 4}));
+}
+
+// Rows that the index names outside of the tensor are written nowhere; programs refuse them.
+TEST(Ops, RowsOutsideAreNotWritten) {
+  constexpr std::string_view kText = R"(graph @forward(%i: i64[3]) {{
+  %x: f32[2,2] = constant dense<1, 2, 3, 4>
+  %r: f32[3,2] = constant dense<5, 6, 7, 8, 9, 10>
+  %y: f32[2,2] = aten.index_put(%x, %i, %r) {{accumulate = {}}}
+  return %y
+}})";
+  for (const bool accumulate : {false, true}) {
+    const auto program = parse_module(fmt::format(kText, accumulate), "test.ir");
+    ASSERT_TRUE(program.has_value()) << to_text(program.error());
+    const Graph& graph = program->forward();
+    const OpId op = *graph.ops().begin();
+    std::vector<std::vector<float>> floats{{1, 2, 3, 4}, {5, 6, 7, 8, 9, 10}, {0, 0, 0, 0, -1, -1}};
+    std::vector<int64_t> index{2, -1, -3};
+    const auto view = [](auto& values, Shape shape, DType dtype) {
+      return TensorView{dtype, std::move(shape), reinterpret_cast<std::byte*>(values.data())};
+    };
+    const std::vector<TensorView> operands{view(floats[0], {2, 2}, DType::kFloat32),
+                                   view(index, {3}, DType::kInt64),
+                                   view(floats[1], {3, 2}, DType::kFloat32)};
+    const std::vector<TensorView> results{view(floats[2], {2, 2}, DType::kFloat32)};
+    graph.op(op).def->evaluate_float(*BoundOpView(graph, op), operands, results);
+    EXPECT_EQ(floats[2], accumulate ? (std::vector<float>{1, 2, 10, 12, -1, -1})
+                                    : (std::vector<float>{1, 2, 7, 8, -1, -1}));
+  }
+}
+
 // PyTorch: quantize_per_tensor rounds ties to even and keeps to the range; the zero point counts
 // after rounding.
 TEST(Ops, TheFirstOfEqualElementsIsTheExtreme) {

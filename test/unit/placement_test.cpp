@@ -133,6 +133,24 @@ graph @forward(%x: i8[1,5] quant<0.5>) {
             "quantization (follows a)");
 }
 
+// What another reader, or the application, takes in float has to be computed in float.
+TEST(Placement, SaysWhatIsAlsoReadInFloat) {
+  constexpr std::string_view kText = R"(
+graph @forward(%x: i8[1,5] quant<0.5>) {{
+  %d: f32[1,5] = dequantize(%x)
+  %a: f32[1,5] = aten.relu(%d)
+  %q: i8[1,5] quant<0.5> = quantize(%a)
+  {}
+}})";
+  for (const char* rest : {"return %q, %a", "%n: f32[1,5] = aten.neg(%a)\n  return %q, %n"}) {
+    Module module = parse(fmt::format(kText, rest));
+    const Placement placement = *place(module, module.forward(), recipe_with({"aten.relu"}));
+    EXPECT_EQ(reason_of(placement, module.forward(), "a"),
+              "not-quantized-in-model: an operator runs in int8 where the model quantizes its "
+              "operands and its result; its result `a` is also read in float");
+  }
+}
+
 TEST(Placement, SaysWhatABatchNormOfAQuantizedModelLacks) {
   Module module = parse(R"(
 graph @forward(%x: f32[1,2,4]) {

@@ -6,6 +6,7 @@
 
 #include "device/npu/cycles.h"
 #include "device/numerics/requantize.h"
+#include "device/simulator/timing.h"
 #include "test/unit/simulator_payload.h"
 
 namespace dtr {
@@ -303,6 +304,20 @@ TEST(SimulatorCore, SoftmaxOfEqualValues) {
   EXPECT_TRUE(std::ranges::equal(result.output(1), expected));
 }
 
+// Each row takes half of its columns, by one of two rows of the mask in turn.
+TEST(SimulatorCore, RowsTakeTheRowsOfAMaskInTurn) {
+  PayloadBuilder builder;
+  const Address x = builder.input(16), mask = builder.input(8), y = builder.output(16);
+  Softmax softmax = test::probability(x, y, 4, 4, 23);
+  softmax.mask = mask, softmax.mask_rows = 2;
+  builder.add(softmax);
+  Outcome result = run(builder, {std::vector<int8_t>(16, 5), {1, 1, 0, 0, 0, 0, 1, 1}});
+  ASSERT_EQ(result.report.status, Status::kOk);
+  const std::vector<int8_t> expected{0, 0, -128, -128, -128, -128, 0, 0,
+                                     0, 0, -128, -128, -128, -128, 0, 0};
+  EXPECT_TRUE(std::ranges::equal(result.output(2), expected));
+}
+
 // Both packings of random convolutions against loops over the unpacked weights.
 TEST(SimulatorCore, ConvolutionsAgreeWithUnpackedLoops) {
   test::Random random(1);
@@ -417,6 +432,21 @@ TEST(SimulatorCore, TimelineAddsUp) {
   EXPECT_EQ(result.report.peak_scratch_bytes, 1088U);
   EXPECT_EQ(result.report.total_cycles,
             result.report.busy_cycles + result.report.host_cycles + result.report.stall_cycles);
+}
+
+// A second wait for a copy that has arrived costs nothing, though its place in the list of arrivals
+// is that of a later copy by then.
+TEST(SimulatorCore, WaitsForOlderCopiesAreOver) {
+  const npu::Target target{.copy_host_cycles = 1,
+                           .copy_setup_cycles = 10,
+                           .flash_bytes_per_16_cycles = 16};
+  uint64_t arrivals[1] = {};
+  simulator::Timeline timeline(target, arrivals);
+  timeline.copy(0, {.bytes = 5, .ticket = 1});
+  EXPECT_EQ(timeline.wait(1, {1}).end, 1U + 10 + 5);
+  timeline.copy(2, {.bytes = 500, .ticket = 2});
+  EXPECT_EQ(timeline.wait(3, {1}).end, 16U + 1);
+  EXPECT_EQ(timeline.wait(4, {2}).end, 17U + 10 + 500);
 }
 
 TEST(SimulatorDriver, RefusesParametersOutOfRange) {
