@@ -71,6 +71,9 @@ struct Said {
   bool planned = false;
   uint32_t memory = 1, offset = 0, offset_high = 0;
   int32_t storage_offset = 0;
+  uint32_t beyond_alignment = 0;  // of the constant: bytes behind a place for elements of any type
+  TensorShapeDynamism dynamism = TensorShapeDynamism::Static;
+  int64_t reserved_bytes = 0;  // of entry 0 of the memories, which is none
 };
 Error tensor(Said said) {
   Parts parts;
@@ -84,10 +87,11 @@ Error tensor(Said said) {
   const auto sizes = parts.b.CreateVector(said.sizes);
   const auto order = parts.b.CreateVector(said.order);
   parts.buffers.push_back(CreateBuffer(parts.b, 0));
-  parts.b.ForceVectorAlignment(8, 1, 16);
+  parts.b.ForceVectorAlignment(8 - said.beyond_alignment, 1, 16);
   parts.buffers.push_back(CreateBuffer(parts.b, parts.b.CreateVector(std::vector<uint8_t>(8))));
-  parts.add(
-      CreateTensor(parts.b, said.dtype, said.storage_offset, sizes, order, said.constant, place));
+  parts.add(CreateTensor(parts.b, said.dtype, said.storage_offset, sizes, order, said.constant,
+                         place, said.dynamism));
+  parts.memories[0] = said.reserved_bytes;
   if (!said.planned && said.constant == 0) parts.inputs.push_back(0);
   return open(parts.finish()).error;
 }
@@ -154,6 +158,8 @@ TEST(VerifyPlan, PlacesLieInTheirMemoryAndAreAligned) {
     EXPECT_EQ(at(size + 1, 0, dtype), Error::kMalformed);
   }
   EXPECT_EQ(tensor({.sizes = {1}, .planned = true, .memory = 0}), Error::kMalformed);
+  EXPECT_EQ(tensor({.sizes = {1}, .planned = true, .memory = 0, .reserved_bytes = 64}),
+            Error::kMalformed);  // no memory of the caller belongs to it
   EXPECT_EQ(tensor({.sizes = {1}, .planned = true, .memory = 2}), Error::kMalformed);
   EXPECT_EQ(tensor({.sizes = {1}, .planned = true, .offset_high = 1}), Error::kMalformed);
   for (const auto& [bytes, error] : {std::pair{int64_t{INT32_MAX}, Error::kOk},
@@ -183,6 +189,26 @@ TEST(VerifyPlan, ConstantsLieInTheirBuffer) {
   EXPECT_EQ(tensor({.sizes = {3}, .dtype = pte::ScalarType::Float, .constant = 1}),
             Error::kMalformed);
   EXPECT_EQ(tensor({.sizes = {8}, .constant = 2}), Error::kMalformed);
+}
+
+TEST(VerifyPlan, ConstantsAreAlignedForTheirElements) {
+  const auto beyond = [](uint32_t bytes, pte::ScalarType dtype) {
+    return tensor({.sizes = {1}, .dtype = dtype, .constant = 1, .beyond_alignment = bytes});
+  };
+  EXPECT_EQ(beyond(0, pte::ScalarType::Long), Error::kOk);
+  EXPECT_EQ(beyond(4, pte::ScalarType::Long), Error::kMalformed);
+  EXPECT_EQ(beyond(4, pte::ScalarType::Double), Error::kMalformed);
+  EXPECT_EQ(beyond(4, pte::ScalarType::Float), Error::kOk);
+  EXPECT_EQ(beyond(4, pte::ScalarType::Char), Error::kOk);
+}
+
+// Sizes without bounds have no memory that would be enough.
+TEST(VerifyPlan, SizesAreBounded) {
+  for (const auto& [dynamism, error] :
+       {std::pair{TensorShapeDynamism::Static, Error::kOk},
+        {TensorShapeDynamism::DynamicBound, Error::kOk},
+        {TensorShapeDynamism::DynamicUnbound, Error::kUnsupported}})
+    EXPECT_EQ(tensor({.sizes = {4}, .planned = true, .dynamism = dynamism}), error);
 }
 
 // Lists of a program with `values` values that are one list of `entries` entries.
