@@ -36,7 +36,9 @@ class Places(unittest.TestCase):
         tests = {f"e2e_{each.stem}" for each in (ROOT / "test/e2e").glob("*.py")}
         for lists in (ROOT / "test").glob("**/CMakeLists.txt"):
             tests |= set(
-                re.findall(r"(?:add_test\(NAME|dtr_test\(|dtr_\w*test\w*\()\s*(\w+)", lists.read_text())
+                re.findall(
+                    r"(?:add_test\(NAME|dtr_test\(|dtr_\w*test\w*\()\s*(\w+)", lists.read_text()
+                )
             )
         rows = [
             line

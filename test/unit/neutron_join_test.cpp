@@ -119,7 +119,8 @@ TEST(NeutronJoin, ResidualSumsReadAndWriteAtTheirStrides) {
 
 // The addend lies in the other order of rows and columns: the sum cannot be written over it.
 TEST(NeutronJoin, AnAddendInAnotherOrderStaysWhole) {
-  expect_bit_exact(R"(graph @forward(%x: i8[1,8,4,4] quant<0.02:-3>, %u: i8[1,8,4,4] quant<0.02:-3>) {
+  expect_bit_exact(
+      R"(graph @forward(%x: i8[1,8,4,4] quant<0.02:-3>, %u: i8[1,8,4,4] quant<0.02:-3>) {
   %w: i8[8,8,1,1] quant<range=-127..127, 0.01> = constant seeded<1>
   %v: i8[8,8,1,1] quant<range=-127..127, 0.01> = constant seeded<2>
   %a: i8[1,8,4,4] quant<0.05:4> = aten.convolution(%u, %v) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}

@@ -356,8 +356,8 @@ TEST(Ops, RowsOutsideAreNotWritten) {
       return TensorView{dtype, std::move(shape), reinterpret_cast<std::byte*>(values.data())};
     };
     const std::vector<TensorView> operands{view(floats[0], {2, 2}, DType::kFloat32),
-                                   view(index, {3}, DType::kInt64),
-                                   view(floats[1], {3, 2}, DType::kFloat32)};
+                                           view(index, {3}, DType::kInt64),
+                                           view(floats[1], {3, 2}, DType::kFloat32)};
     const std::vector<TensorView> results{view(floats[2], {2, 2}, DType::kFloat32)};
     graph.op(op).def->evaluate_float(*BoundOpView(graph, op), operands, results);
     EXPECT_EQ(floats[2], accumulate ? (std::vector<float>{1, 2, 10, 12, -1, -1})

@@ -437,9 +437,8 @@ TEST(SimulatorCore, TimelineAddsUp) {
 // A second wait for a copy that has arrived costs nothing, though its place in the list of arrivals
 // is that of a later copy by then.
 TEST(SimulatorCore, WaitsForOlderCopiesAreOver) {
-  const npu::Target target{.copy_host_cycles = 1,
-                           .copy_setup_cycles = 10,
-                           .flash_bytes_per_16_cycles = 16};
+  const npu::Target target{
+      .copy_host_cycles = 1, .copy_setup_cycles = 10, .flash_bytes_per_16_cycles = 16};
   uint64_t arrivals[1] = {};
   simulator::Timeline timeline(target, arrivals);
   timeline.copy(0, {.bytes = 5, .ticket = 1});

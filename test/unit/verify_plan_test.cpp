@@ -204,10 +204,9 @@ TEST(VerifyPlan, ConstantsAreAlignedForTheirElements) {
 
 // Sizes without bounds have no memory that would be enough.
 TEST(VerifyPlan, SizesAreBounded) {
-  for (const auto& [dynamism, error] :
-       {std::pair{TensorShapeDynamism::Static, Error::kOk},
-        {TensorShapeDynamism::DynamicBound, Error::kOk},
-        {TensorShapeDynamism::DynamicUnbound, Error::kUnsupported}})
+  for (const auto& [dynamism, error] : {std::pair{TensorShapeDynamism::Static, Error::kOk},
+                                        {TensorShapeDynamism::DynamicBound, Error::kOk},
+                                        {TensorShapeDynamism::DynamicUnbound, Error::kUnsupported}})
     EXPECT_EQ(tensor({.sizes = {4}, .planned = true, .dynamism = dynamism}), error);
 }
 
