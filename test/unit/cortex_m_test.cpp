@@ -23,7 +23,8 @@ size_t conversions(const Graph& graph) {
   return count;
 }
 
-// Operators of the quantized graph that were to run in int8 and run in float.
+// Operators of the quantized graph that were to run in int8 and run in float. Not those on masks,
+// which are no numbers, nor a softmax under a mask, for which the Cortex-M has no kernel.
 std::vector<std::string> fallen_back(const conformance::Built& built) {
   std::vector<std::string> names;
   if (conversions(built.compiled.module.forward()) <= conversions(built.compiled.quantized))
@@ -32,7 +33,9 @@ std::vector<std::string> fallen_back(const conformance::Built& built) {
   for (const OpId id : placed.ops()) {
     const Op& op = placed.op(id);
     const auto quantized = [&](ValueId value) { return placed.type(value).quantized(); };
-    if (op.def != &ops::kQuantize && op.def != &ops::kDequantize &&
+    const bool masks = placed.type(op.results[0]).dtype == DType::kBool ||
+                       (op.def == &ops::kSoftmax && op.operands.size() > 1);
+    if (op.def != &ops::kQuantize && op.def != &ops::kDequantize && !masks &&
         std::ranges::none_of(op.results, quantized))
       names.emplace_back(op.def->name);
   }
