@@ -2,6 +2,7 @@
 // functions, external data.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -485,6 +486,39 @@ TEST(OnnxWhere, FillsNumbersIn) {
   expect("x", "number", true, {-2, -1e9F, -1e9F});
   expect("number", "numbers", true, {-1e9F, 8, 9});
   expect("x", "numbers", false, {-2, 8, 9});
+}
+
+// Outputs of ONNX Runtime: means of integers are cut off towards zero; without axes, nothing is
+// reduced where the model says so, but the function of one element is computed.
+TEST(OnnxReduce, MeansOfIntegersAndNoAxes) {
+  ModelProto means = empty_model();
+  add_value(*means.mutable_graph()->add_input(), "x", {3, 2});
+  const auto set = [](NodeProto& node, const char* name, int64_t value) {
+    auto& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(2);
+    attribute.set_i(value);
+  };
+  set(add_node(means, "Cast", {"x"}, "i"), "to", onnx::kInt32);
+  add_stored(means, "axes", {1}, onnx::kInt64).add_int64_data(1);
+  set(add_node(means, "ReduceMean", {"i", "axes"}, "mean"), "keepdims", 0);
+  set(add_node(means, "Cast", {"mean"}, "y"), "to", onnx::kFloat);
+  means.mutable_graph()->add_output()->set_name("y");
+  EXPECT_EQ(run(means, {-3, -4, 3, 4, -7, 0}), (std::vector<float>{-3, 3, -3}));
+
+  const auto of_nothing = [&](const char* op, const std::vector<float>& x) {
+    ModelProto model = empty_model();
+    add_value(*model.mutable_graph()->add_input(), "x", {1, 2});
+    set(add_node(model, op, {"x"}, "y"), "noop_with_empty_axes", 1);
+    model.mutable_graph()->add_output()->set_name("y");
+    return run(model, x);
+  };
+  EXPECT_EQ(of_nothing("ReduceSum", {-3, 4}), (std::vector<float>{-3, 4}));
+  EXPECT_EQ(of_nothing("ReduceL1", {-3, 4}), (std::vector<float>{3, 4}));
+  EXPECT_EQ(of_nothing("ReduceL2", {-3, 4}), (std::vector<float>{3, 4}));
+  EXPECT_EQ(of_nothing("ReduceSumSquare", {-3, 4}), (std::vector<float>{9, 16}));
+  EXPECT_EQ(of_nothing("ReduceLogSumExp", {-3, 4}), (std::vector<float>{-3, 4}));
+  EXPECT_EQ(of_nothing("ReduceLogSum", {2, 4}), (std::vector<float>{std::log(2.F), std::log(4.F)}));
 }
 
 // (5 7; 9 11) less (1; 2) a row, times (1 2; 3 4) less (1, 0) a column. ONNX Runtime has no zero

@@ -119,6 +119,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "small_functions",
                                  "transposed_volumes",
                                  "shifts",
+                                 "repeats",
                                  "norms_and_diagonals",
                                  "distances",
                                  "other_names",

@@ -335,5 +335,19 @@ class masks(nn.Module):
         )
 
 
+@case(rand(2, 3), rand(2))
+class repeats(nn.Module):
+    """Repetitions of all elements and of rows; the grids of two vectors in either order."""
+
+    def forward(self, x, y):
+        return (
+            x.repeat_interleave(2),
+            x.repeat_interleave(3, dim=0),
+            x.tile(2),
+            *torch.meshgrid(x[0], y, indexing="xy"),
+            *torch.meshgrid(x[0], y, indexing="ij"),
+        )
+
+
 if __name__ == "__main__":
     make(CASES, CASES)
