@@ -7,6 +7,7 @@
 //   dequantize(constant) · c       dequantize of the constant with c times its scale, c > 0
 //   move(dequantize(x))            dequantize(move(x)), for ops that move data, relu and max_pool:
 //                                  their results are on x's grid
+//   argmax(dequantize(x))          argmax(x), and argmin: codes have the order of their numbers
 //   quantize(move(x))              move(quantize(x)), for ops that move data and for clamps,
 //                                  because quantizing is monotone. An activation that has no
 //                                  quantization before it ends up behind the quantized op, where
@@ -38,9 +39,10 @@ class FoldQuantization : public EachOpPass<FoldQuantization> {
 
   Result<void> visit(OpId id) {
     const OpDef* def = graph_.op(id).def;
-    return def == &ops::kQuantize    ? fold_quantize(id)
-           : def == &ops::kMulTensor ? scale_constant(id)
-                                     : sink_dequantize(id);
+    return def == &ops::kQuantize                         ? fold_quantize(id)
+           : def == &ops::kMulTensor                      ? scale_constant(id)
+           : def == &ops::kArgmax || def == &ops::kArgmin ? compare_codes(id)
+                                                          : sink_dequantize(id);
   }
 
  private:
@@ -85,6 +87,25 @@ class FoldQuantization : public EachOpPass<FoldQuantization> {
       put_in_place(id, real, result.layout);
       return {};
     }
+    return {};
+  }
+
+  // The index of an extreme.
+  Result<void> compare_codes(OpId id) {
+    const Op& op = graph_.op(id);
+    const ValueId codes = quantized_source(op.operands[0]);
+    if (!codes.valid() || !per_tensor_int8(codes)) return {};
+    const Layout layout = graph_.type(op.results[0]).layout;
+    const std::string name = graph_.value(op.results[0]).name;
+    const ValueId index = insert_accepted(id,
+                                          {.def = op.def,
+                                           .operands = {codes},
+                                           .attributes = op.attributes,
+                                           .origin = op.origin},
+                                          layout);
+    if (!index.valid()) return {};
+    put_in_place(id, index, layout);
+    rewriter_.rename(index, name);
     return {};
   }
 
