@@ -1,6 +1,7 @@
 // einsum: operands are contracted one after the other. Of two, letters of both that a later operand
 // or the result has are batches, other letters of both are summed, and the rest are rows and
-// columns of a matrix product.
+// columns of a matrix product. Without batches a constant matrix is the weight of a linear layer,
+// which has a scale for each of its columns.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "compiler/compositions/attention.h"
 #include "compiler/compositions/factorizations.h"
+#include "compiler/ops/constant_folding.h"
 
 namespace dtr::compositions {
 namespace {
@@ -131,10 +133,26 @@ Result<Labelled> contracted(GraphBuilder& builder, Labelled a, Labelled b,
     (!in(b.labels, label) ? rows : in(needed, label) ? batch : inner) += label;
   for (const char label : b.labels)
     if (!in(a.labels, label)) columns += label;
+  // The other operand's letters are the rows of a linear layer.
+  const bool real = is_float(builder.type(a.value).dtype) && !builder.type(a.value).quantized();
+  const bool left_is_fixed = ops::is_static(builder.graph(), a.value);
+  const bool is_layer =
+      real && batch.empty() && left_is_fixed != ops::is_static(builder.graph(), b.value);
+  if (is_layer && left_is_fixed) {
+    std::swap(a, b);
+    std::swap(rows, columns);
+  }
   Labelled result{{}, batch + rows + columns};
   Shape shape;
   for (const char label : result.labels)
     shape.push_back(extent_of(builder, in(a.labels, label) ? a : b, label));
+  if (is_layer) {
+    DTR_ASSIGN(const ValueId x, grouped(builder, a.value, a.labels, {batch, rows, inner}));
+    DTR_ASSIGN(const ValueId weight, grouped(builder, b.value, b.labels, {columns, inner}));
+    DTR_ASSIGN(const ValueId product, builder.emit("aten.linear", {x, weight}));
+    DTR_ASSIGN(result.value, builder.view(product, shape));
+    return result;
+  }
   DTR_ASSIGN(const ValueId left, grouped(builder, a.value, a.labels, {batch, rows, inner}));
   DTR_ASSIGN(const ValueId right, grouped(builder, b.value, b.labels, {batch, inner, columns}));
   DTR_ASSIGN(const ValueId product, matrix_product(builder, left, right));

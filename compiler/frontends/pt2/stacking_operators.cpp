@@ -182,7 +182,7 @@ Result<Values> inner(NodeImport& node) {
              node.view(a, {node.type(a).elements() / left.back(), left.back()}));
   DTR_ASSIGN(ValueId columns, node.view(b, {node.type(b).elements() / right.back(), right.back()}));
   DTR_ASSIGN(columns, node.permute(columns, {1, 0}));
-  DTR_ASSIGN(const ValueId product, node.emit("aten.matmul", {rows, columns}));
+  DTR_ASSIGN(const ValueId product, matrix_product_of(node, rows, columns));
   Shape shape(left.begin(), left.end() - 1);
   shape.insert(shape.end(), right.begin(), right.end() - 1);
   return one(node.view(product, shape));
