@@ -76,8 +76,63 @@ bool is_interior(const Graph& graph, const Annotation& annotation, const std::ve
          !graph.op(op).def->has_trait(kMovesData) && !becomes_result(graph, annotation, ops, op);
 }
 
+// What the file calls operand `i` of `op`, a constant; where the graph computed it, the argument of
+// the node in the same place, or else a name that no node has. Numbers have no name and need none:
+// int8 holds a single number exactly.
+std::string name_of_constant(const Module& module, const Editor& editor, const Op& op, size_t i) {
+  const Graph& graph = module.forward();
+  const std::string& name = graph.value(op.operands[i]).name;
+  for (const uint32_t source : op.origin.sources) {
+    const std::vector<std::string> tensors = editor.tensors(source);
+    const std::string_view kind = op.def->name.substr(0, op.def->name.find('.', 5));
+    if (std::ranges::find(tensors, name) != tensors.end()) return name;
+    if (module.sources[source].target.starts_with(kind) && tensors.size() == op.operands.size() &&
+        element_count(editor.shape(tensors[i])) == graph.type(op.operands[i]).elements())
+      return tensors[i];
+  }
+  return name;
+}
+
+// A division by a constant, which is a product with its reciprocal for the NPU.
+bool is_division(const Module& module, const Op& op) {
+  return op.def == &ops::kMulTensor && op.origin.sources.size() == 1 &&
+         module.sources[op.origin.sources[0]].target.starts_with("aten.div.Tensor");
+}
+
+// Whether no node takes what the file calls operand `i`, a constant that is quantized as values
+// are: the nodes of `op` compute it, as `einsum` the matrix of its product.
+bool is_computed_inside(const Module& module, const Editor& editor, const Op& op, size_t i) {
+  if (module.forward().type(op.operands[i]).elements() == 1 || is_division(module, op))
+    return false;
+  const std::string name = name_of_constant(module, editor, op, i);
+  return std::ranges::none_of(op.origin.sources,
+                              [&](uint32_t source) { return editor.takes(source, name); });
+}
+
+bool is_weight(const Graph& graph, const QuantSpec& spec, ValueId operand) {
+  return spec.kind == Kind::kPerChannel ||
+         (spec.kind == Kind::kSymmetric && graph.is_constant(operand));
+}
+
+// Nodes of `op` whose weight is computed inside: of another operator than a layer, or that of one
+// over three dimensions, which the NPU convolves over two with the planes of several.
+void add_layers_inside(const Module& module, const Editor& editor, const Op& op,
+                       std::set<uint32_t>& nodes) {
+  constexpr size_t kRankOfThree = 5;
+  bool known = false;
+  for (const uint32_t source : op.origin.sources)
+    if (const Layer* const layer = find_layer(module.sources[source].target); layer != nullptr) {
+      known = true;
+      if (editor.shape(editor.argument(source, layer->argument)).size() == kRankOfThree)
+        nodes.insert(source);
+    }
+  if (!known) nodes.insert(op.origin.sources.begin(), op.origin.sources.end());
+}
+
 // The nodes that have a quantized value inside.
-std::set<uint32_t> nodes_with_interior(const Graph& graph, const Annotation& annotation) {
+std::set<uint32_t> nodes_with_interior(const Module& module, const Editor& editor,
+                                       const Annotation& annotation) {
+  const Graph& graph = module.forward();
   std::map<uint32_t, std::vector<OpId>> ops_of;
   for (const OpId op : graph.ops())
     for (const uint32_t source : graph.op(op).origin.sources) ops_of[source].push_back(op);
@@ -86,6 +141,21 @@ std::set<uint32_t> nodes_with_interior(const Graph& graph, const Annotation& ann
     if (std::ranges::any_of(
             each.second, [&](OpId op) { return is_interior(graph, annotation, each.second, op); }))
       nodes.insert(each.first);
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    if (!annotation.ops[id.index]) continue;
+    const AnnotatedOp& annotated = *annotation.ops[id.index];
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const ValueId operand = op.operands[i];
+      if (!operand.valid() || !graph.is_constant(operand)) continue;
+      if (is_weight(graph, annotated.specs.operands[i], operand)) {
+        add_layers_inside(module, editor, op, nodes);
+      } else if (annotated.operand_groups[i] != Annotation::kNoGroup &&
+                 is_computed_inside(module, editor, op, i)) {
+        nodes.insert(op.origin.sources.begin(), op.origin.sources.end());
+      }
+    }
+  }
   return nodes;
 }
 
@@ -162,13 +232,19 @@ class Preparation {
     }
   }
 
-  // The value that node `source` of the file makes is what the last of its ops makes.
+  // The value that node `source` of the file makes is what the last of its ops makes; of several
+  // results each is that of an op, by its name.
   void prepare_results(uint32_t source, const std::vector<OpId>& ops) {
+    const std::vector<std::string> results = editor_.results(source);
+    const auto name_of_result = [&](OpId op) -> std::string {
+      if (results.size() == 1) return op == ops.back() ? results[0] : std::string();
+      const std::string& name = graph_.value(graph_.op(op).results[0]).name;
+      return std::ranges::find(results, name) != results.end() ? name : std::string();
+    };
     for (const OpId op : ops) {
       const ValueId value = graph_.op(op).results[0];
       const bool quantized = annotation_.group_of_value[value.index] != Annotation::kNoGroup;
-      if (op == ops.back()) {
-        const std::string name = editor_.result(source);
+      if (const std::string name = name_of_result(op); !name.empty()) {
         if (quantized && element_count(editor_.shape(name)) == graph_.type(value).elements())
           fake_quantize_value(value, source + 1, name);
       } else if (is_interior(graph_, annotation_, ops, op)) {
@@ -259,33 +335,19 @@ class Preparation {
       if (!operand.valid()) continue;
       const QuantSpec& spec = annotated.specs.operands[i];
       const int group = annotated.operand_groups[i];
-      if (spec.kind == Kind::kPerChannel ||
-          (spec.kind == Kind::kSymmetric && graph_.is_constant(operand))) {
+      if (is_weight(graph_, spec, operand)) {
         prepare_weight(op, spec);
       } else if (group == Annotation::kNoGroup) {
         continue;
       } else if (graph_.is_constant(operand)) {
-        requantize_argument(op, name_of_constant(op, i), group);
+        if (is_computed_inside(module_, editor_, op, i) && !op.origin.sources.empty())
+          note(op.origin.sources.back(), "a constant that it computes stays float during training");
+        requantize_argument(op, name_of_constant(module_, editor_, op, i), group);
       } else if (const auto known = name_of_.find(operand);
                  known != name_of_.end() && annotation_.group_of_value[operand.index] != group) {
         requantize_argument(op, known->second, group);
       }
     }
-  }
-
-  // What the file calls operand `i`, a constant: where the graph computed it, the argument of the
-  // node in the same place. Numbers have no name and need none: int8 holds a single number exactly.
-  std::string name_of_constant(const Op& op, size_t i) const {
-    const std::string& name = graph_.value(op.operands[i]).name;
-    for (const uint32_t source : op.origin.sources) {
-      const std::vector<std::string> tensors = editor_.tensors(source);
-      const std::string_view kind = op.def->name.substr(0, op.def->name.find('.', 5));
-      if (std::ranges::find(tensors, name) != tensors.end()) return name;
-      if (target_of(source).starts_with(kind) && tensors.size() == op.operands.size() &&
-          element_count(editor_.shape(tensors[i])) == graph_.type(op.operands[i]).elements())
-        return tensors[i];
-    }
-    return name;
   }
 
   // The nodes of `op` that take `name` take it in another quantization.
@@ -300,7 +362,14 @@ class Preparation {
     const auto layer = std::ranges::find_if(op.origin.sources, [&](uint32_t source) {
       return find_layer(target_of(source)) != nullptr;
     });
-    if (layer == op.origin.sources.end() || !prepared_.insert(*layer).second) return;
+    if (layer == op.origin.sources.end()) {
+      // int8 holds the factors of a batch norm exactly, as each has a scale of its own.
+      if (!op.origin.sources.empty() && !is_batch_norm(target_of(op.origin.sources[0])) &&
+          prepared_.insert(op.origin.sources[0]).second)
+        note(op.origin.sources[0], "its weights are inside of it and stay float during training");
+      return;
+    }
+    if (!prepared_.insert(*layer).second) return;
     const std::string_view argument = find_layer(target_of(*layer))->argument;
     std::string weight = editor_.argument(*layer, argument);
     const Shape shape = editor_.shape(weight);
@@ -365,6 +434,9 @@ Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
   DTR_ASSIGN(Editor editor, Editor::open(bytes, module.file));
   Model model{std::move(module), std::move(editor), {}, {}};
   Graph& graph = model.module.forward();
+  // A softsign has no operator of PyTorch: its steps stay float, which `compile` makes a table.
+  Remarks remarks;
+  DTR_TRY(passes::kRecognizeActivations.run(model.module, graph, remarks));
   DTR_TRY(run_pipeline(model.module, graph, training_pipeline(), settings.passes));
   const RecipeSpec spec = recipe_of(settings);
   DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(model.module, graph, spec, true));
@@ -413,7 +485,8 @@ Result<std::vector<std::byte>> spell_out(const Model& model, std::span<const std
   const auto parse = [](std::span<const std::byte> now, const std::string& file) {
     return pt2::parse_pt2(now, file);
   };
-  const std::set<uint32_t> wanted = nodes_with_interior(model.module.forward(), model.annotation);
+  const std::set<uint32_t> wanted =
+      nodes_with_interior(model.module, model.editor, model.annotation);
   DTR_TRY(spelling.step(pt2::parse_trainable_pt2,
                         [&](const Module& module, Editor& editor) -> Result<size_t> {
                           const std::set<uint32_t> nodes = spellable_nodes(module, editor, wanted);

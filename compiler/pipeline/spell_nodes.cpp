@@ -43,7 +43,7 @@ class Speller {
 
   bool is_spellable(uint32_t node) const {
     const auto found = ops_of_.find(node);
-    return found != ops_of_.end() && found->second.size() > 1 && is_spellable(node, found->second);
+    return found != ops_of_.end() && is_spellable(node, found->second);
   }
   bool is_spellable(uint32_t node, const std::vector<OpId>& ops) const {
     if (!std::ranges::all_of(ops, [&](OpId op) { return is_spellable_op(op, node, ops); }))
@@ -122,8 +122,11 @@ class Speller {
     return std::ranges::find(results, name) != results.end() ? name : std::string();
   }
   bool makes(uint32_t node, const std::vector<OpId>& ops, const std::string& name) const {
-    return std::ranges::any_of(
-        ops, [&](OpId op) { return file_name(node, op == ops.back(), op) == name; });
+    return std::ranges::any_of(ops, [&](OpId op) {
+      // Complex numbers are pairs in the graph.
+      return file_name(node, op == ops.back(), op) == name &&
+             editor_.shape(name) == graph_.type(graph_.op(op).results[0]).shape;
+    });
   }
   // The name in the file of what a node of its own or an input is; empty: none.
   std::string file_name(ValueId value) const {

@@ -298,6 +298,19 @@ TEST(Qat, StepsAreOneOperator) {
   EXPECT_EQ(softmaxes, 1U);
 }
 
+// Nodes whose weight is another order of their parameter, of which einsum has several: what is no
+// batch of matrices has a scale for each channel, of which some are far smaller.
+TEST(Qat, ProductsAreLayers) {
+  expect_as_pytorch("products", 8);
+  const auto prepared = prepare(trained("products.pt2"), trained("products.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->batch_norms, 1U);
+}
+
+// Both results of a node have their own fake quantization; the steps of a softsign have none inside,
+// so that they become its table; a mask is quantized, too.
+TEST(Qat, ResultsOfOneNodeAreKeptApart) { expect_as_pytorch("results", 2); }
+
 // PyTorch has no normalization whose epsilon is trained.
 TEST(Qat, NormalizationsInStepsAreTold) {
   const auto prepared = prepare(trained("learned_eps.pt2"), trained("learned_eps.npz"));

@@ -6,6 +6,7 @@ small.pt2, layers of small weights; regions.pt2, regions without autocast and gr
 batch_norms.pt2, batch norms behind permutes, views and transposed convolutions; masks.pt2, attention with masks;
 padded.pt2, attention with a mask of the input's, in the steps of run_decompositions;
 steps.pt2, normalizations and a softmax by hand, products with parameters; norm_conv1d.pt2, a normalization before conv1d;
+products.pt2, products and convolutions over three dimensions whose node computes the weight; results.pt2, nodes of several results, a softsign and a mask;
 learned_eps.pt2, a normalization that no operator of PyTorch is; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
@@ -348,6 +349,44 @@ class NormConv1d(nn.Module):
         return self.conv(self.norm(self.up(x)).transpose(1, 2))
 
 
+class Products(nn.Module):
+    """Parameters that the node of a product or of a convolution puts in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads, self.joined = nn.Parameter(torch.randn(6, 2, 3)), nn.Parameter(torch.rand(2, 3, 6))
+        self.each, self.left = nn.Parameter(torch.randn(2, 3, 3)), nn.Parameter(torch.randn(5, 5))
+        self.inner, self.column = nn.Parameter(torch.randn(4, 6)), nn.Parameter(torch.randn(4))
+        self.conv, self.norm = nn.Conv3d(1, 3, 2), nn.BatchNorm3d(3)
+        self.up = nn.ConvTranspose3d(3, 2, (2, 1, 2))
+        for scaled in (self.heads, self.joined, self.inner):
+            scaled.data[..., 1] *= 0.02
+        nn.init.uniform_(self.norm.running_mean, -0.2, 0.2)
+        nn.init.uniform_(self.norm.running_var, 0.2, 0.8)
+
+    def forward(self, x):
+        y = torch.einsum("bti,ihd->bhtd", x, self.heads)
+        y = torch.einsum("bhtd,hde->bhte", y, self.each)
+        y = torch.relu(torch.einsum("bhtd,hdo->bto", y, self.joined))
+        y = torch.inner(torch.einsum("st,bto->bso", self.left, y), self.inner)
+        z = self.up(torch.relu(self.norm(self.conv(y[:, None, None].expand(1, 1, 3, 5, 4)))))
+        return torch.mv(z.flatten(0, 3)[:8], self.column)
+
+
+class Results(nn.Module):
+    """Two results of one node in quantizations of their own; a softsign, which PyTorch has in steps
+    only; a mask that a node computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(6, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        y = self.up(x)
+        var, mean = torch.var_mean(y * 7 + 9, -1, keepdim=True)
+        return self.down(F.softsign(y).tril() + mean + 0.1 * var)
+
+
 def check_gradients(model, sample):
     """Every parameter learns, although nodes were written as other ones."""
     model(sample).square().sum().backward()
@@ -396,6 +435,8 @@ CASES = {
     "decomposed": (10, Decomposed, (1, 5, 6)),
     "padded": (13, Padded, (1, 5, 6)),
     "factors": (11, Factors, (1, 5, 6)),
+    "products": (13, Products, (1, 5, 6)),
+    "results": (14, Results, (1, 5, 6)),
 }
 
 
