@@ -116,6 +116,7 @@ class Annotator {
     keep_indices_float(specs);
     for (const ReadExactly as : {ReadExactly::kFactorizations, ReadExactly::kPlaces})
       keep_exact_float(specs, as);
+    keep_selections_float(specs);
     for (const OpId op : order_) {
       if (!specs[op.index]) continue;
       if (stands_alone(op, specs)) {
@@ -312,10 +313,25 @@ class Annotator {
     }
   }
 
-  void keep_exact_float(std::vector<std::optional<OpAnnotation>>& specs, ReadExactly as) {
+  static std::vector<bool> are_quantized(const std::vector<std::optional<OpAnnotation>>& specs) {
     std::vector<bool> quantized(specs.size());
     for (size_t i = 0; i < specs.size(); ++i) quantized[i] = specs[i].has_value();
-    for (const OpId id : find_read_exactly(graph_, quantized, as)) {
+    return quantized;
+  }
+
+  void keep_selections_float(std::vector<std::optional<OpAnnotation>>& specs) {
+    for (const OpId id : find_selecting(graph_, are_quantized(specs))) {
+      specs[id.index].reset();
+      annotation_.reasons[id.index] = FloatReason{
+          "quantizer-selection",
+          "it is part of a selection (topk, argmax of probabilities); in int8 near elements have "
+          "one code, so that others would be selected",
+          "nothing, if float is fast enough; else select by what a layer computes"};
+    }
+  }
+
+  void keep_exact_float(std::vector<std::optional<OpAnnotation>>& specs, ReadExactly as) {
+    for (const OpId id : find_read_exactly(graph_, are_quantized(specs), as)) {
       specs[id.index].reset();
       annotation_.reasons[id.index] =
           as == ReadExactly::kPlaces

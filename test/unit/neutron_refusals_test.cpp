@@ -213,6 +213,59 @@ TEST(NeutronPatterns, SayWhatStaysInFloat) {
             "the operator: it computes nothing");
 }
 
+TEST(NeutronSupport, KeepsSelectionsFloat) {
+  constexpr std::string_view kSelection =
+      "quantizer-selection: it is part of a selection (topk, argmax of probabilities); in int8 "
+      "near elements have one code, so that others would be selected; nothing, if float is fast "
+      "enough; else select by what a layer computes";
+  // A router: the two greatest probabilities, divided by their sum, weigh what an expert computes.
+  constexpr std::string_view kLayer =
+      "%w: f32[4,8] = constant seeded<1>\n %l: f32[3,4] = aten.linear(%x, %w)\n";
+  constexpr std::string_view kTurns =
+      "%a: f32[3,1] = aten.amax(%p) {dim = [1], keepdim = true}\n"
+      "%i: i64[3,1] = aten.argmax(%p) {dim = 1, keepdim = true}\n"
+      "%n: i64[1,4] = constant dense<0, 1, 2, 3>\n %t: bool[3,4] = aten.eq.Tensor(%n, %i)\n"
+      "%z: f32[] = constant splat<-1>\n %r: f32[3,4] = aten.where.self(%t, %z, %p)\n"
+      "%b: f32[3,1] = aten.amax(%r) {dim = [1], keepdim = true}\n"
+      "%j: i64[3,1] = aten.argmax(%r) {dim = 1, keepdim = true}\n";
+  constexpr std::string_view kGates =
+      "%c: f32[3,2] = aten.cat(%a, %b) {dim = 1}\n"
+      "%s: f32[3,1] = aten.sum.dim_IntList(%c) {dim = [1], keepdim = true}\n"
+      "%g: f32[3,2] = aten.div.Tensor(%c, %s)\n"
+      "%h: f32[3,1] = aten.slice.Tensor(%g) {dim = 1, end = 1, start = 0, step = 1}\n"
+      "%e: f32[3,8] = aten.exp(%x)\n %m: f32[3,8] = aten.mul.Tensor(%e, %h)\n"
+      "%u: i64[3,1] = aten.add.Tensor(%i, %j)\n"
+      "%y: f32[3,1,8] = aten.index_select(%m, %u) {dim = 0}";
+  const auto router = [&](std::string_view gate, std::string_view more = "") {
+    return fmt::format("{}{}{}{}{}", kLayer, gate, kTurns, more, kGates);
+  };
+  const auto expect = [&](const std::string& ops, std::string_view reason,
+                          std::initializer_list<std::string_view> values) {
+    for (const std::string_view value : values)
+      EXPECT_EQ(stays_float("%x: f32[3,8]", ops, value), reason) << value << " of\n" << ops;
+  };
+  for (const std::string_view gate :
+       {"%p: f32[3,4] = aten.softmax(%l) {dim = 1}\n", "%p: f32[3,4] = aten.sigmoid(%l)\n",
+        "%q: f32[4] = constant seeded<2>\n %p: f32[3,4] = aten.add.Tensor(%l, %q)\n"}) {
+    expect(router(gate), kSelection, {"p", "a", "i", "b", "j", "c", "s", "h"});
+    expect(router(gate), "", {"l", "e", "m"});
+  }
+  // What int8 reads as well stays int8; its extremes are found in float.
+  const std::string both =
+      router("%p: f32[3,4] = aten.softmax(%l) {dim = 1}\n",
+             "%o: f32[8,4] = constant seeded<3>\n %k: f32[3,8] = aten.linear(%p, %o)\n");
+  expect(both, "", {"p", "k"});
+  expect(both, kSelection, {"b", "j"});
+  // An index that is only an output, and an extreme of what a layer computes, are those of codes.
+  constexpr std::string_view kOutput =
+      "%p: f32[3,4] = aten.softmax(%l) {dim = 1}\n %i: i64[3] = aten.argmax(%p) {dim = 1}\n"
+      "%y: i64[3,1] = aten.view(%i) {size = [3, 1]}";
+  expect(fmt::format("{}{}", kLayer, kOutput), "", {"p", "i"});
+  constexpr std::string_view kOfLayer =
+      "%i: i64[3] = aten.argmax(%l) {dim = 1}\n %y: i64[3] = aten.add.Tensor(%i, %i)";
+  expect(fmt::format("{}{}", kLayer, kOfLayer), "", {"l", "i"});
+}
+
 TEST(NeutronSupport, BoundsOfSingleOperators) {
   EXPECT_EQ(refused("%x: i8[2,3] quant<0.5>, %b: i32[4] quant<0.25>",
                     "%w: i8[4,3] quant<0.5> = constant seeded<1>\n %y: i8[2,4] quant<0.5> = "
