@@ -60,8 +60,12 @@ bool is_index_of_extreme(const Op& op) {
 class Selections {
  public:
   Selections(const Graph& graph, const std::vector<bool>& quantized)
-      : graph_(graph), quantized_(quantized), stays_int8_(graph.op_slots()) {
+      : graph_(graph),
+        quantized_(quantized),
+        is_computed_with_(graph.value_slots()),
+        stays_int8_(graph.op_slots()) {
     for (const OpId id : graph.ops()) order_.push_back(id);
+    mark_what_is_computed_with();
   }
 
   std::vector<OpId> find() {
@@ -99,14 +103,18 @@ class Selections {
   }
   bool is_float_here(OpId id) const { return before_[id.index] || follows_[id.index]; }
 
-  // Whether an op other than the output of the graph computes with an index.
-  bool is_computed_with(ValueId index) const {
-    return std::ranges::any_of(graph_.value(index).uses, [&](const Use& use) {
-      const Op& op = graph_.op(use.op);
-      if (op.def != &ops::kConvert && !op.def->has_trait(kMovesData)) return true;
-      if (op.def == &ops::kIndexSelect && use.operand == 1) return true;
-      return std::ranges::any_of(op.results, [&](ValueId r) { return is_computed_with(r); });
-    });
+  // Values, such as an index, that an op computes with; outputs of the graph are not.
+  void mark_what_is_computed_with() {
+    for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
+      const Op& op = graph_.op(*id);
+      const bool passes_on = op.def == &ops::kConvert || op.def->has_trait(kMovesData);
+      const bool read = !passes_on || std::ranges::any_of(op.results, [&](ValueId result) -> bool {
+        return is_computed_with_[result.index];
+      });
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        if (op.operands[i].valid() && (read || (op.def == &ops::kIndexSelect && i == 1)))
+          is_computed_with_[op.operands[i].index] = true;
+    }
   }
 
   // Back from the extremes to products, normalizations and inputs.
@@ -115,7 +123,7 @@ class Selections {
     for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
       const Op& op = graph_.op(*id);
       if (is_index_of_extreme(op)) {
-        before_[id->index] = is_computed_with(op.results[0]);
+        before_[id->index] = is_computed_with_[op.results[0].index];
       } else {
         const bool in_product =
             !squeezes(op) && quantized_[id->index] && is_part_of_product(graph_, op, quantized_);
@@ -193,6 +201,7 @@ class Selections {
   const Graph& graph_;
   const std::vector<bool>& quantized_;
   std::vector<OpId> order_;
+  std::vector<bool> is_computed_with_;  // by value slot
   // By op slot: what a selection reads and the selections, what follows from them alone.
   std::vector<bool> before_, follows_, stays_int8_;
 };

@@ -97,12 +97,9 @@ class FoldQuantization : public EachOpPass<FoldQuantization> {
     if (!codes.valid() || !per_tensor_int8(codes)) return {};
     const Layout layout = graph_.type(op.results[0]).layout;
     const std::string name = graph_.value(op.results[0]).name;
-    const ValueId index = insert_accepted(id,
-                                          {.def = op.def,
-                                           .operands = {codes},
-                                           .attributes = op.attributes,
-                                           .origin = op.origin},
-                                          layout);
+    const ValueId index = insert_accepted(
+        id, {.def = op.def, .operands = {codes}, .attributes = op.attributes, .origin = op.origin},
+        layout);
     if (!index.valid()) return {};
     put_in_place(id, index, layout);
     rewriter_.rename(index, name);

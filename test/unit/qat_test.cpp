@@ -307,8 +307,8 @@ TEST(Qat, ProductsAreLayers) {
   EXPECT_EQ(prepared->batch_norms, 1U);
 }
 
-// Both results of a node have their own fake quantization; the steps of a softsign have none inside,
-// so that they become its table; a mask is quantized, too.
+// Both results of a node have their own fake quantization; the steps of a softsign have none
+// inside, so that they become its table; a mask is quantized, too.
 TEST(Qat, ResultsOfOneNodeAreKeptApart) { expect_as_pytorch("results", 2); }
 
 // PyTorch has no normalization whose epsilon is trained.

@@ -354,7 +354,9 @@ class Products(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.heads, self.joined = nn.Parameter(torch.randn(6, 2, 3)), nn.Parameter(torch.rand(2, 3, 6))
+        self.heads, self.joined = nn.Parameter(torch.randn(6, 2, 3)), nn.Parameter(
+            torch.rand(2, 3, 6)
+        )
         self.each, self.left = nn.Parameter(torch.randn(2, 3, 3)), nn.Parameter(torch.randn(5, 5))
         self.inner, self.column = nn.Parameter(torch.randn(4, 6)), nn.Parameter(torch.randn(4))
         self.conv, self.norm = nn.Conv3d(1, 3, 2), nn.BatchNorm3d(3)
