@@ -204,6 +204,26 @@ TEST(Pipeline, RefusalsLoseTheDifferenceToTheNpu) {
   EXPECT_EQ(rows[0].cycles_lost, (*reason)->host_cycles - (*reason)->bound_cycles);
 }
 
+// Partitions run one after another: what the runtime lends to one it lends to the next.
+TEST(Pipeline, MemoryOfTheRuntimeIsThatOfOnePartition) {
+  const Compilation made = compiled(
+      R"(graph @forward(%x: i8[1,8] quant<0.02:-3>, %z: f32[1,8]) {
+  %a: i8[1,8] quant<0.02:-3> = aten.relu(%x)
+  %b: f32[1,8] = dequantize(%a)
+  %c: f32[1,8] = aten.div.Tensor(%b, %z)
+  %q: i8[1,8] quant<0.02:-3> = quantize(%c)
+  %y: i8[1,8] quant<0.02:-3> = aten.relu(%q)
+  return %y
+}
+)",
+      {.target = find_target("imxrt700"), .weigh_costs = false});
+  uint32_t bytes = 100;
+  for (const auto& partition : made.emitted.partitions)
+    if (partition != nullptr) partition->runtime_bytes = (bytes += 100);
+  ASSERT_EQ(bytes, 300U);
+  EXPECT_EQ(sram_use(made).runtime_bytes, 300U);
+}
+
 // A byte a cycle behind the 64 cycles of a start, as no run of bytes is one after the move; the
 // dearest first.
 TEST(Pipeline, TransposesCostWhatTheyMove) {

@@ -77,6 +77,8 @@ TEST(Report, CheckNamesItsReferenceAndItsSamples) {
   EXPECT_EQ(to_text(check),
             "int8 program against the float model: 42.4 dB, the worst of 4 calibration samples; "
             "accuracy: `deuteron eval`");
+  const OutputCheck fine{.sqnr_db = 98.94, .is_int8 = true, .samples = 1};
+  EXPECT_NE(to_text(fine).find(": 98.9 dB on 1 calibration sample;"), std::string::npos);
   OutputCheck noise = check;
   noise.on_noise = noise.calibrated_on_noise = true;
   EXPECT_EQ(
@@ -101,6 +103,26 @@ TEST(Report, CheckNamesItsReferenceAndItsSamples) {
                                  "\"check_says_accuracy\": false, \"calibrated_on_noise\": true,"),
             std::string::npos)
       << to_json(report);
+}
+
+// By which published runs and whole programs a time is compared.
+TEST(Report, WorkIsThatOfEachPart) {
+  CompileReport report;
+  report.target = find_target("imxrt700");
+  report.partitions = 1;
+  report.checked = true;
+  report.operators.push_back({.kernel = "Conv2d", .macs = 500, .cycles = 40});
+  report.operators.push_back({.kernel = "Move", .cycles = 7});
+  report.operators.push_back({.kernel = "aten::a.out", .macs = 30, .cpu_cycles = 2000});
+  report.operators.push_back({.kernel = "aten::b.out", .macs = 4, .cpu_cycles = 100});
+  report.operators.push_back({.kernel = "aten::free.out", .macs = 1});  // a view
+  const auto work = timed_work(report);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->npu_macs, 500U);
+  EXPECT_EQ(work->npu_kernels, (std::vector<std::string>{"Conv2d", "Move"}));
+  EXPECT_EQ(work->cpu_macs, 34U);
+  ASSERT_EQ(work->cpu.size(), 2U);
+  EXPECT_EQ(work->cpu[1].cycles, 100U);
 }
 
 // 10 · 3 · 9 products for each of 42 pixels, on an array of 16 · 4 multipliers.
