@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "compiler/executors/executor.h"
 #include "compiler/frontends/pt2/archive.h"
@@ -500,6 +501,39 @@ TEST(Qat, RefusesControlFlow) {
   const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
   ASSERT_FALSE(prepared.has_value());
   EXPECT_EQ(prepared.error().id, DiagnosticId::kPt2ControlFlow) << error_text(prepared);
+}
+
+// The division by a factor of 0 is left out: the channel is its bias.
+TEST(Qat, ChannelsWithoutAFactorAreTheirBias) { expect_as_pytorch("pruned", 1); }
+
+// PyTorch's observer makes scale and zero point anew from the ends of a range, in the first step of
+// the training already.
+TEST(Qat, EndsOfRangesGiveTheirScalesInPyTorch) {
+  const auto prepared = prepare(digits("float.pt2"), digits("calibration.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  const auto archive = pt2::Archive::open(prepared->archive, "prepared.pt2");
+  ASSERT_TRUE(archive.has_value()) << error_text(archive);
+  const auto element = [&]<class T>(const std::string& name, T) {
+    const auto read = archive->read(name);
+    EXPECT_TRUE(read.has_value()) << error_text(read);
+    T value{};
+    std::memcpy(&value, read->bytes.data(), sizeof value);
+    return value;
+  };
+  size_t ranges = 0;
+  for (const pt2::InputSpec& input : archive->program().inputs) {
+    constexpr std::string_view kEnd = ".running_min";
+    if (!input.target.ends_with(kEnd)) continue;
+    const std::string of(input.target.substr(0, input.target.size() - kEnd.size()));
+    const float low = element(of + ".running_min", float()),
+                high = element(of + ".running_max", float()), scale = element(of + ".scale", float());
+    const float anew = (std::max(high, 0.F) - std::min(low, 0.F)) / 255;
+    EXPECT_NEAR(anew, scale, 1e-5F * scale) << of;
+    EXPECT_EQ(std::lround(-128 - std::min(low, 0.F) / anew), element(of + ".zero_point", int32_t()))
+        << of;
+    ++ranges;
+  }
+  EXPECT_GT(ranges, 5U);
 }
 
 // The fusion is simulated behind permutes and views and for groups of a transposed convolution, and

@@ -2,7 +2,7 @@
 pools over one dimension and without a batch; unlike.pt2, values of unlike ranges that are joined;
 gates.pt2, a GLU, recurrences and cells; norms.pt2, normalizations before layers;
 more_norms.pt2, normalizations before recurrences, convolutions over one dimension and of groups;
-small.pt2, layers of small weights; regions.pt2, regions without autocast and gradients;
+small.pt2, layers of small weights; pruned.pt2, a batch norm with a factor of 0; regions.pt2, regions without autocast and gradients;
 batch_norms.pt2, batch norms behind permutes, views and transposed convolutions; masks.pt2, attention with masks;
 padded.pt2, attention with a mask of the input's, in the steps of run_decompositions;
 steps.pt2, normalizations and a softmax by hand, products with parameters; norm_conv1d.pt2, a normalization before conv1d;
@@ -275,6 +275,20 @@ class Padded(nn.Module):
         return self.out(y.transpose(1, 2).reshape(1, 5, 6))
 
 
+class Pruned(nn.Module):
+    """A batch norm of which one channel has the factor 0: its weights cannot be divided by it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.batch_norm = nn.Conv1d(5, 4, 2), nn.BatchNorm1d(4)
+        nn.init.uniform_(self.batch_norm.running_var, 0.2, 0.8)
+        nn.init.uniform_(self.batch_norm.bias, 0.2, 0.8)
+        self.batch_norm.weight.data[1] = 0
+
+    def forward(self, x):
+        return torch.relu(self.batch_norm(self.conv(x)))
+
+
 class Factors(nn.Module):
     """A node of several operators, one of which PyTorch gives a factor by name only."""
 
@@ -436,6 +450,7 @@ CASES = {
     "small": (7, Small, (1, 5, 6, 5)),
     "decomposed": (10, Decomposed, (1, 5, 6)),
     "padded": (13, Padded, (1, 5, 6)),
+    "pruned": (14, Pruned, (1, 5, 6)),
     "factors": (11, Factors, (1, 5, 6)),
     "products": (13, Products, (1, 5, 6)),
     "results": (14, Results, (1, 5, 6)),
