@@ -197,6 +197,22 @@ def test_a_second_interrupt_ends_the_call():
     assert (process.returncode, out.strip()) == (0, "KeyboardInterrupt"), err
 
 
+def test_share_of_an_operator_is_that_of_all_its_tensors():
+    rows = [{"name": "lstm", "share": share} for share in (0.25, None, 0.5)]
+    found = deuteron.QuantizationReport(
+        {
+            "operators": [*rows, {"name": "linear", "share": -0.125}],
+            "tensors": [],
+            "float_operators": [],
+            "outputs_db": 30.0,
+            "first_bad": "",
+            "advice": None,
+        }
+    )
+    assert found.share("lstm") == 0.75
+    assert found.share("linear") == -0.125
+
+
 def test_shares_of_the_error(tmp_path, capsys):
     model = MODELS / "regression.pt2"
     plain = deuteron.compile(model, MODELS / "regression.npz")
