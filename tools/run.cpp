@@ -11,6 +11,7 @@
 #include "compiler/support/output_file.h"
 #include "compiler/support/progress.h"
 #include "compiler/support/text.h"
+#include "compiler/support/thread_pool.h"
 #include "host/commands/inference.h"
 #include "host/commands/run_results.h"
 #include "host/commands/sample_runs.h"
@@ -61,6 +62,7 @@ const CLI::App* add_run(CLI::App& app, RunOptions& o) {
                    "Number of threads for samples, and for the operators of few (0: one for each "
                    "processor; with --repeat or --on one thread, with --profile always); results "
                    "do not depend on it")
+      ->check(CLI::Range(0U, kMostThreads))
       ->capture_default_str();
   add_checked(verb);
   verb->add_option("--stats-json", o.stats_json,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/support/thread_pool.h"
 #include "device/pte/program_generated.h"
 #include "host/simulator/host_simulator.h"
 #include "tools/print.h"
@@ -75,6 +76,7 @@ void note_unused_tensors(const std::vector<std::string>& files,
 void add_threads(CLI::App* verb, unsigned& threads) {
   verb->add_option("--threads", threads,
                    "Number of threads (0: one for each processor); results do not depend on it")
+      ->check(CLI::Range(0U, kMostThreads))
       ->capture_default_str();
 }
 

@@ -18,6 +18,10 @@ namespace dtr {
 // The hardware threads of this machine, at least 1.
 inline unsigned default_threads() { return std::max(1U, std::thread::hardware_concurrency()); }
 
+// More are refused where a user asks for them: a few thousand are all that a machine can start, for
+// all its programs together.
+inline constexpr unsigned kMostThreads = 1024;
+
 // Calls body(i) for every i in [0, count), on up to `threads` threads (0: default_threads()), and
 // returns when all are done. The caller's thread takes part, so one thread means a plain loop. If
 // threads cannot be created, fewer are used. An exception of a body (std::bad_alloc of the standard

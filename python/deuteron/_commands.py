@@ -27,6 +27,7 @@ from ._model import NO_SOURCE, in_one_piece, model_source, program_source
 from ._program import Program
 from ._progress import Progress
 from ._results import (
+    MOST_THREADS,
     Profile,
     RunResult,
     Verification,
@@ -301,7 +302,7 @@ def qat_prepare(
             text_of("target", target),
             loader,
             name,
-            at_least("threads", threads, 0),
+            at_least("threads", threads, 0, MOST_THREADS),
         )
     )
     if output is not None:

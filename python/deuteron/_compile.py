@@ -13,7 +13,7 @@ from ._model import model_source
 from ._program import Program
 from ._progress import Progress
 from ._quantization import QuantizationReport, report_file
-from ._results import at_least, check_choice, flag, number, seconds_of, text_of
+from ._results import MOST_THREADS, at_least, check_choice, flag, number, seconds_of, text_of
 
 __all__ = ["compile"]
 
@@ -164,7 +164,7 @@ def compile(
         "elide_constants": flag("elide_constants", elide_constants),
         "verbose": flag("verbose", verbose),
         "time_passes": flag("time_passes", time_passes),
-        "threads": at_least("threads", threads, 0),
+        "threads": at_least("threads", threads, 0, MOST_THREADS),
     }
     nodes_of = {"keep_float": keep_float, "keep_off": keep_off, "force_on": force_on}
     paths: dict[str, Path | None] = {

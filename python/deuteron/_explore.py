@@ -9,7 +9,7 @@ from ._data import Data, Path, Row, arrays_of, parsed, path_of, samples_of
 from ._errors import fail
 from ._model import model_source
 from ._progress import Progress
-from ._results import at_least, check_choice, seconds_of, text_of
+from ._results import MOST_THREADS, at_least, check_choice, seconds_of, text_of
 
 __all__ = ["explore"]
 
@@ -61,7 +61,7 @@ def explore(
             )
     check_choice("io", io, ("float", "int8"))
     options: dict[str, Any] = {"target": text_of("target", target), "io": io}
-    options["threads"] = at_least("threads", threads, 0)
+    options["threads"] = at_least("threads", threads, 0, MOST_THREADS)
     if constants is not None:
         check_choice("constants", constants, ("sram", "flash"))
         options["constants"] = constants

@@ -27,6 +27,7 @@ from ._progress import Progress
 from ._quantization import QuantizationReport
 from ._results import (
     FINITE,
+    MOST_THREADS,
     AccuracySearch,
     Codes,
     InputSpec,
@@ -236,7 +237,7 @@ class Program:
         rows = self._rows(inputs, named)
         with Progress("run", progress) as shown:
             arrays, stats, warnings = self._handle.run(
-                rows, "input", repeat, on, at_least("threads", threads, 0), shown
+                rows, "input", repeat, on, at_least("threads", threads, 0, MOST_THREADS), shown
             )
         for warning in warnings:
             warn(warning)
@@ -283,7 +284,7 @@ class Program:
                 name,
                 at_least("samples", samples, 0, _ALL_SAMPLES) or _ALL_SAMPLES,
                 min_sqnr,
-                at_least("threads", threads, 0),
+                at_least("threads", threads, 0, MOST_THREADS),
             )
         except Error as error:
             # Its weights are where PyTorch has them; the checksums are those of the compilation.
@@ -417,7 +418,7 @@ class Program:
                 name,
                 text_of("labels", labels),
                 source,
-                at_least("threads", threads, 0),
+                at_least("threads", threads, 0, MOST_THREADS),
                 shown,
                 None,
             )

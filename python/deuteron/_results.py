@@ -350,6 +350,10 @@ def check_choice(argument: str, value: str, choices: tuple[str, ...]) -> None:
         raise fail("python-argument", f"{argument} is {shown(value)}", fix)
 
 
+# As many as the command takes.
+MOST_THREADS = 1024
+
+
 def at_least(argument: str, value: int, least: int, most: int = 2**31 - 1) -> int:
     import operator
 

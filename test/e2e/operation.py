@@ -131,6 +131,15 @@ def check_options(deuteron, folder, program, trace):
             "--sort has no effect with --compare",
             ["profile", program, "--compare", program, "--sort", "program"],
         ),
+        # As many as a machine can start would stop all its other programs.
+        *(
+            (2, "--threads: Value 1025 not in range 0 to 1024", [*verb, "--threads=1025"])
+            for verb in (
+                ["run", program, "--input", TEST],
+                ["eval", program, "--data", TEST],
+                ["compile", MODEL / "float.pt2", "--calibrate", CALIBRATION],
+            )
+        ),
         *(
             (2, "--threads", [*verb, "--threads=2"])
             for verb in (

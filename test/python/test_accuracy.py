@@ -50,6 +50,7 @@ def test_the_summary_says_what_was_gained(tuned):
     assert search.result.sqnr_db > search.default.sqnr_db + 3
     assert search.float_accuracy is None and search.result.accuracy is None
     assert "equalize" in search._repr_html_()
+    assert repr(search).startswith("accuracy auto:")  # without the report before it
     # What the steps were is an option each: the same settings by hand give the same program.
     copied = pickle.loads(pickle.dumps(tuned))
     assert repr(copied.accuracy) == repr(search)

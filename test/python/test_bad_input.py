@@ -68,6 +68,7 @@ def test_arguments_are_checked(digits):
     refused("python-argument", deuteron.compile, model, data, calibrate_random=3)
     refused("python-argument", deuteron.compile, model, calibrate_random=0)
     refused("python-argument", deuteron.compile, model, data, threads=-1)
+    refused("python-argument", deuteron.compile, model, data, threads=1025)
     refused("node-unknown", deuteron.compile, model, data, stop_at="nothing")
     refused("check-inaccurate", deuteron.compile, model, data, min_sqnr=90)
     with pytest.raises(TypeError, match="nonsense"):

@@ -526,7 +526,8 @@ TEST(Qat, EndsOfRangesGiveTheirScalesInPyTorch) {
     if (!input.target.ends_with(kEnd)) continue;
     const std::string of(input.target.substr(0, input.target.size() - kEnd.size()));
     const float low = element(of + ".running_min", float()),
-                high = element(of + ".running_max", float()), scale = element(of + ".scale", float());
+                high = element(of + ".running_max", float()),
+                scale = element(of + ".scale", float());
     const float anew = (std::max(high, 0.F) - std::min(low, 0.F)) / 255;
     EXPECT_NEAR(anew, scale, 1e-5F * scale) << of;
     EXPECT_EQ(std::lround(-128 - std::min(low, 0.F) / anew), element(of + ".zero_point", int32_t()))
