@@ -440,8 +440,8 @@ def check(text, output, models, cases):
     part of it is not compared."""
     if len(models) < len(MODELS) or not cases["full"]:
         print(
-            f"not compared: {output.name}, which is written from the full set (DEUTERON_SHARED);"
-            f" {len(models)} of {len(MODELS)} models, {cases['cases']} cases"
+            f"NOT RUN: e2e_quantization: the page {output.name}, written from the full set:"
+            f" {len(models)} of {len(MODELS)} models, {cases['cases']} cases (no DEUTERON_SHARED)"
         )
         return 1 if "**no**" in text else 0
     before, now = (whole.partition(TIMES)[0].splitlines() for whole in (output.read_text(), text))

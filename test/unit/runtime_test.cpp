@@ -184,7 +184,7 @@ TEST(Runtime, RefusesInputsThatDiffer) {
   const int32_t flat[] = {60};
   const uint8_t channels_last[] = {0, 2, 3, 1};
   const uint8_t flat_order[] = {0};
-  const uint8_t outside[] = {0, 1, 2, 9};
+  const uint8_t outside[] = {0, 1, 2, 9}, behind[] = {0, 1, 2, 4};
   EXPECT_EQ(refused([](InputTensor&) {}), Error::kOk);
   EXPECT_EQ(refused([](InputTensor& input) { input.dtype = ScalarType::kInt; }),
             Error::kInputDtype);
@@ -196,6 +196,7 @@ TEST(Runtime, RefusesInputsThatDiffer) {
   EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = flat_order; }),
             Error::kInputDimOrder);
   EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = outside; }), Error::kInputDimOrder);
+  EXPECT_EQ(refused([&](InputTensor& input) { input.dim_order = behind; }), Error::kInputDimOrder);
   EXPECT_EQ(refused([](InputTensor& input) { input.bytes -= 1; }), Error::kInputSize);
   EXPECT_EQ(refused([](InputTensor& input) { input.bytes += 4; }),
             Error::kInputSize);  // would be copied over what is behind it
