@@ -16,9 +16,8 @@ namespace {
 
 struct QatPrepareOptions {
   std::string model, output;
-  std::string target{default_target().name};
-  std::string calibration;  // .npz, .npy
-  unsigned threads = 0;
+  std::string calibration;   // .npz, .npy
+  CompileOptions quantizer;  // target, threads, and how values are quantized
 };
 
 const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
@@ -28,12 +27,26 @@ const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
   verb->add_option("MODEL", o.model, "Float model (.pt2)")->required();
   verb->add_option("-o,--output", o.output, "Export to write, which torch.export.load reads")
       ->required();
-  add_target(verb, o.target,
+  add_target(verb, o.quantizer.target,
              "Target whose patterns decide what is quantized, see `deuteron targets`");
-  verb->add_option(
+  CLI::Option* data = verb->add_option(
       "--calibrate", o.calibration,
       "Data for the initial ranges (.npz, .npy); default: the first batch of the training");
-  add_threads(verb, o.threads);
+  verb->add_flag("--equalize", o.quantizer.equalize,
+                 "Before training, scale channels of activations against the weights beside them, "
+                 "as compile --equalize does")
+      ->needs(data);
+  verb->add_option("--observer", o.quantizer.observer,
+                   "How the initial range of a value is computed from the observed values")
+      ->check(CLI::IsMember(std::vector<std::string>(QuantSpec::kObserverNames.begin(),
+                                                     QuantSpec::kObserverNames.end())))
+      ->needs(data)
+      ->capture_default_str();
+  verb->add_option("--keep-float", o.quantizer.keep_float,
+                   "Do not quantize a node, or every node of an operator (repeatable)")
+      ->type_name("NODE|OP")
+      ->allow_extra_args(false);
+  add_threads(verb, o.quantizer.threads);
   example(verb,
           "deuteron qat-prepare models/digits_cnn/float.pt2 --calibrate "
           "models/digits_cnn/calibration.npz -o prepared.pt2\n"
@@ -42,8 +55,8 @@ const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
 }
 
 Result<void> run_qat_prepare(const CommonOptions&, const QatPrepareOptions& options) {
-  CompileSettings settings{.threads = options.threads};
-  DTR_ASSIGN(settings.target, resolve_target(options.target));
+  CompileSettings settings = training_settings(options.quantizer);
+  DTR_ASSIGN(settings.target, resolve_target(options.quantizer.target));
   DTR_TRY(check_outputs({options.model, options.calibration}, {options.output}));
   DTR_ASSIGN(OutputFile file, OutputFile::create(options.output));
   DTR_ASSIGN(const FileContents model, FileContents::read(options.model));
@@ -61,6 +74,9 @@ Result<void> run_qat_prepare(const CommonOptions&, const QatPrepareOptions& opti
   DTR_TRY(file.write(prepared.archive));
   DTR_TRY(file.commit());
   for (const std::string& note : prepared.notes) print("note: {}\n", note);
+  if (const Equalization& made = prepared.equalization; made.groups != 0)
+    print("equalized {} channels of {} groups, factors up to {:.3g} apart\n", made.channels,
+          made.groups, made.largest);
   print(
       "fake quantization of {} activations and {} weights; fusion of {} batch norms "
       "simulated\nexport {}\n",

@@ -14,6 +14,7 @@
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/fake_quantization.h"
 #include "compiler/pipeline/spell_batch_norms.h"
+#include "compiler/pipeline/spell_equalization.h"
 #include "compiler/pipeline/spell_nodes.h"
 #include "compiler/pipeline/spell_norms.h"
 #include "compiler/pipeline/spell_states.h"
@@ -23,6 +24,7 @@
 #include "compiler/quantizer/pattern.h"
 #include "compiler/quantizer/separations.h"
 #include "compiler/recipes/recipe.h"
+#include "compiler/recipes/selection.h"
 #include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
 #include "compiler/transforms/pipelines.h"
@@ -426,13 +428,26 @@ struct Model {
   Module module;
   Editor editor;
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
+  QuantSpec::Observer observer{};
+  Separations separations;  // besides those that ranges make
   Annotation annotation;
+
+  Annotation annotated(Separations more) const {
+    more.asked_float = separations.asked_float;
+    more.scaling = separations.scaling;
+    Annotation made = annotate(module.forward(), patterns, more);
+    for (QuantizationGroup& group : made.groups)
+      if (group.spec.observer == QuantSpec::Observer::kHistogram) group.spec.observer = observer;
+    return made;
+  }
 };
 
+// `scaled_inputs`: products that stay float.
 Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
-                             const CompileSettings& settings) {
+                             const CompileSettings& settings,
+                             const std::set<std::string>& scaled_inputs = {}) {
   DTR_ASSIGN(Editor editor, Editor::open(bytes, module.file));
-  Model model{std::move(module), std::move(editor), {}, {}};
+  Model model{std::move(module), std::move(editor), {}, settings.observer, {}, {}};
   Graph& graph = model.module.forward();
   // A softsign has no operator of PyTorch: its steps stay float, which `compile` makes a table.
   Remarks remarks;
@@ -441,8 +456,35 @@ Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
   const RecipeSpec spec = recipe_of(settings);
   DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(model.module, graph, spec, true));
   model.patterns = make_patterns(spec, exclusions);
-  model.annotation = annotate(graph, model.patterns);
+  DTR_ASSIGN(const std::vector<PlacementOverride> asked,
+             resolve_overrides(model.module, settings.keep_float, {}));
+  for (const OpId op : graph.ops()) {
+    if (asked[op.index] == PlacementOverride::kKeepOff) model.separations.asked_float.push_back(op);
+    if (scaled_inputs.contains(graph.value(graph.op(op).results[0]).name))
+      model.separations.scaling.push_back(op);
+  }
+  model.annotation = model.annotated({});
   return model;
+}
+
+// The file with factors of its channels (spell_equalization.h), annotated.
+Result<Equalization> equalize_model(Model& model, std::vector<std::byte>& written,
+                                    const CompileSettings& settings, const Samples* samples) {
+  if (samples == nullptr)
+    return fail(
+        DiagnosticId::kAccuracyOptions, "--equalize runs the model on samples and there are none",
+        "give samples of real inputs with --calibrate DATA.npz", {.file = model.module.file});
+  Graph& graph = model.module.forward();
+  EqualizationSpeller speller(model.module, model.editor);
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(model.module, graph));
+  DTR_ASSIGN(Equalization equalization, equalize(model.module, graph, model.annotation, *executor,
+                                                 *samples, settings.threads, &speller));
+  if (equalization.groups == 0) return equalization;
+  DTR_ASSIGN(std::vector<std::byte> equalized, model.editor.finish());
+  DTR_ASSIGN(Module read, pt2::parse_pt2(equalized, model.module.file));
+  DTR_ASSIGN(model, annotate_model(std::move(read), equalized, settings, speller.scaled_inputs()));
+  written = std::move(equalized);
+  return equalization;
 }
 
 // A file that is changed step by step.
@@ -517,7 +559,7 @@ Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSetting
   std::vector<OpId> not_finite;
   const auto annotate_again = [&](const std::vector<OpId>& found) {
     not_finite = found;
-    return annotate(graph, model.patterns, {.not_finite = not_finite});
+    return model.annotated({.not_finite = not_finite});
   };
   DTR_ASSIGN(const CalibrationResult calibration,
              calibrate_finite(model.module, graph, model.annotation, make_executor, samples,
@@ -525,7 +567,7 @@ Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSetting
   if (Separations separations = find_separations(graph, model.annotation, calibration);
       !separations.empty()) {
     separations.not_finite = not_finite;
-    model.annotation = annotate(graph, model.patterns, separations);
+    model.annotation = model.annotated(separations);
   }
   return group_quantizations(model.module, graph, model.annotation, calibration, settings.threads);
 }
@@ -564,18 +606,25 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
         {.file = file, .node = source->name});
   DTR_ASSIGN(Model model, annotate_model(std::move(module), bytes, settings));
   std::vector<std::string> notes;
-  DTR_ASSIGN(const std::vector<std::byte> spelled, spell_out(model, bytes, notes));
+  DTR_ASSIGN(std::vector<std::byte> spelled, spell_out(model, bytes, notes));
   if (!spelled.empty()) {
     DTR_ASSIGN(Module written, pt2::parse_pt2(spelled, file));
     DTR_ASSIGN(model, annotate_model(std::move(written), spelled, settings));
+  }
+  Equalization equalization;
+  if (settings.equalize) {
+    DTR_ASSIGN(equalization, equalize_model(model, spelled, settings, samples));
   }
   std::optional<std::vector<Quantization>> ranges;
   if (samples != nullptr) {
     DTR_ASSIGN(ranges, find_ranges(model, settings, *samples));
   }
-  return Preparation(model.module, model.annotation, ranges ? &*ranges : nullptr,
-                     std::move(model.editor), std::move(notes))
-      .run();
+  DTR_ASSIGN(QatPrepared prepared,
+             Preparation(model.module, model.annotation, ranges ? &*ranges : nullptr,
+                         std::move(model.editor), std::move(notes))
+                 .run());
+  prepared.equalization = std::move(equalization);
+  return prepared;
 }
 
 Result<void> check_trainable(FileKind kind, const std::string& file) {

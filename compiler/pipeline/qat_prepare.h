@@ -10,6 +10,7 @@
 #include "compiler/ir/samples.h"
 #include "compiler/pipeline/compile.h"
 #include "compiler/pipeline/read_model.h"
+#include "compiler/quantizer/equalize.h"
 
 namespace dtr {
 
@@ -17,7 +18,8 @@ struct QatPrepared {
   std::vector<std::byte> archive;  // a .pt2 file that torch.export.load reads
   size_t activations = 0;          // values with fake quantization
   size_t weights = 0;
-  size_t batch_norms = 0;          // with simulated fusion
+  size_t batch_norms = 0;  // with simulated fusion
+  Equalization equalization;
   std::vector<std::string> notes;  // what stays float during training, and why
 };
 
@@ -32,9 +34,12 @@ struct QatPrepared {
 //  * at a convolution or linear with a batch norm behind it, the simulated fusion: the weights
 //  times γ / √(var + eps) are quantized, and the
 //    result is divided by it before the bias and the batch norm.
+// With settings.equalize the channels are equalized before (spell_equalization.h);
+// settings.keep_float and settings.observer hold as for `compile`.
 // Gradients go straight through. With samples, ranges start from these; else the first batch sets
 // them. Errors: those of the archive; kQatQuantized (it is quantized already);
-// kPt2ControlFlow (an operator is inside of a branch or loop); those of calibration.
+// kPt2ControlFlow (an operator is inside of a branch or loop); kAccuracyOptions (equalization or
+// an observer without samples); kNodeUnknown; those of calibration.
 Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                                 const CompileSettings& settings, const Samples* samples);
 

@@ -28,11 +28,12 @@ constexpr double kUnlikeInputs = 8;
 
 class Equalizer {
  public:
-  Equalizer(Module& module, Graph& graph, const Annotation& annotation)
+  Equalizer(Module& module, Graph& graph, const Annotation& annotation, FactorWriter* writer)
       : module_(module),
         graph_(graph),
         rewriter_(graph),
         annotation_(annotation),
+        writer_(writer),
         channels_(graph.value_slots()) {
     factors_.add();  // kPinned
   }
@@ -47,7 +48,12 @@ class Equalizer {
     for (const ValueId input : inputs_)
       if (!has_unlike_channels(input)) pin(input);
     solve();
-    apply();
+    if (report_.groups == 0) return report_;
+    if (writer_ != nullptr) {
+      write();
+    } else {
+      apply();
+    }
     return report_;
   }
 
@@ -156,7 +162,7 @@ class Equalizer {
   bool follow_layer(OpId id) {
     const Op& op = graph_.op(id);
     const std::optional<size_t> axis = layer_axis(op);
-    if (!axis) return false;
+    if (!axis || (writer_ != nullptr && !writer_->can_scale(id))) return false;
     const Channels& x = of(op.operands[0]);
     if (!x.empty() && x.axis != *axis) pin(op.operands[0]);
     layers_.push_back(id);
@@ -181,7 +187,8 @@ class Equalizer {
     const ValueId bias = operand_or_absent(op, 2);
     pin(op.operands[0]);
     if (!weight.valid() || !is_float_constant(weight) || graph_.type(weight).rank() != 1 ||
-        (bias.valid() && !is_float_constant(bias)))
+        (bias.valid() && !is_float_constant(bias)) ||
+        (writer_ != nullptr && !writer_->can_scale(id)))
       return true;
     norms_.push_back(id);
     begin(op.results[0], graph_.type(op.results[0]).rank() - 1);
@@ -221,8 +228,9 @@ class Equalizer {
         continue;
       }
       pin(operand);
-      const bool may_scale =
-          !graph_.is_constant(operand) && graph_.type(operand).dtype == DType::kFloat32;
+      const bool may_scale = !graph_.is_constant(operand) &&
+                             graph_.type(operand).dtype == DType::kFloat32 &&
+                             (writer_ == nullptr || writer_->can_scale_operand(id, i));
       const int factor = may_scale ? factors_.add() : kPinned;
       if (may_scale) parts_.push_back({id, i, factor});
       joined.factors.insert(joined.factors.end(),
@@ -615,7 +623,6 @@ class Equalizer {
   }
 
   void apply() {
-    if (report_.groups == 0) return;
     apply_to_parts();
     for (const OpId id : layers_) {
       const Op& op = graph_.op(id);
@@ -634,6 +641,31 @@ class Equalizer {
           scale(id, operand, [&](size_t i) { return 1 / at(y, i); });
     }
     apply_to_inputs();  // last: layers then read values that have no channels here
+  }
+
+  // What `apply` does, by the writer.
+  void write() {
+    const auto all = [&](const Channels& channels, bool inverse) {
+      std::vector<double> by(channels.factors.size());
+      for (size_t i = 0; i < by.size(); ++i)
+        by[i] = inverse ? 1 / at(channels, i) : at(channels, i);
+      if (std::ranges::all_of(by, [](double factor) { return factor == 1; })) by.clear();
+      return by;
+    };
+    for (const Part& part : parts_)
+      if (const double by = 1 / factor_[static_cast<size_t>(factors_.find(part.factor))]; by != 1)
+        writer_->scale_operand(part.op, part.operand, by);
+    for (const OpId id : layers_) {
+      const std::vector<double> in = all(read_by(graph_.op(id)), false),
+                                out = all(of(graph_.op(id).results[0]), true);
+      if (!in.empty() || !out.empty()) writer_->scale_layer(id, in, out);
+    }
+    for (const OpId id : norms_)
+      if (const std::vector<double> out = all(of(graph_.op(id).results[0]), true); !out.empty())
+        writer_->scale_norm(id, out);
+    for (const ValueId input : inputs_)
+      if (const std::vector<double> by = all(of(input), true); !by.empty())
+        writer_->scale_input(input, of(input).axis, {by.begin(), by.end()});
   }
 
   double at(const Channels& channels, size_t i) {
@@ -663,6 +695,7 @@ class Equalizer {
   Graph& graph_;
   Rewriter rewriter_;
   const Annotation& annotation_;
+  FactorWriter* writer_;
   std::vector<Channels> channels_;  // by value slot
   Sets factors_;
   std::vector<OpId> layers_, norms_;
@@ -687,8 +720,9 @@ class Equalizer {
 }  // namespace
 
 Result<Equalization> equalize(Module& module, Graph& graph, const Annotation& annotation,
-                              Executor& executor, const Samples& samples, unsigned threads) {
-  return Equalizer(module, graph, annotation).run(executor, samples, threads);
+                              Executor& executor, const Samples& samples, unsigned threads,
+                              FactorWriter* writer) {
+  return Equalizer(module, graph, annotation, writer).run(executor, samples, threads);
 }
 
 }  // namespace dtr

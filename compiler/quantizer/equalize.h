@@ -38,6 +38,24 @@ struct Equalization {
   std::vector<OpId> scaled_inputs;  // products that scale the channels of an input; stay float
 };
 
+// Takes the factors in place of the graph: for a model's file, which training reads.
+class FactorWriter {
+ public:
+  virtual ~FactorWriter() = default;
+  // Whether it can change weight and bias of this layer or normalization, and put a product in
+  // front of an operand of this concatenation.
+  virtual bool can_scale(OpId op) const = 0;
+  virtual bool can_scale_operand(OpId op, size_t operand) const = 0;
+  // Multiplies the weights of a layer that read input channel i by in[i] and those that make output
+  // channel o by out[o], and its bias by out; empty: by 1.
+  virtual void scale_layer(OpId op, const std::vector<double>& in,
+                           const std::vector<double>& out) = 0;
+  virtual void scale_norm(OpId op, const std::vector<double>& out) = 0;
+  virtual void scale_operand(OpId op, size_t operand, double by) = 0;
+  // Multiplies an input by a factor for each index of `axis`, before anything reads it.
+  virtual void scale_input(ValueId input, size_t axis, const std::vector<float>& by) = 0;
+};
+
 // Of an input whose channels differ by more than 8, and which a convolution or linear layer reads,
 // a product with a factor a channel scales them in float.
 //
@@ -46,8 +64,10 @@ struct Equalization {
 // means and sums over other dimensions, additions, products with what has no factor, zero padding,
 // resizing, and what moves elements along other dimensions or whole channels; convolutions, linear
 // layers and the weights of a layer or RMS norm take them. All other operators end them, as do
-// other inputs, outputs and states. Errors: those of the executor.
+// other inputs, outputs and states. With a writer the graph stays as it is. Errors: those of the
+// executor.
 Result<Equalization> equalize(Module& module, Graph& graph, const Annotation& annotation,
-                              Executor& executor, const Samples& samples, unsigned threads = 0);
+                              Executor& executor, const Samples& samples, unsigned threads = 0,
+                              FactorWriter* writer = nullptr);
 
 }  // namespace dtr

@@ -224,6 +224,12 @@ Result<void> check_has_torch_graph(const CompileOptions& options, FileKind kind)
   return {};
 }
 
+QuantSpec::Observer observer_of(const CompileOptions& options) {
+  return static_cast<QuantSpec::Observer>(
+      std::ranges::find(QuantSpec::kObserverNames, options.observer) -
+      QuantSpec::kObserverNames.begin());
+}
+
 // The options as settings, without hooks.
 Result<CompileSettings> settings_of(const CompileOptions& options) {
   const ConverterOptions converter{.command = options.converter,
@@ -246,9 +252,7 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
                   .row_packing = options.row_packing,
                   .schedule = schedule,
                   .converter = converter},
-      .observer = static_cast<QuantSpec::Observer>(
-          std::ranges::find(QuantSpec::kObserverNames, options.observer) -
-          QuantSpec::kObserverNames.begin()),
+      .observer = observer_of(options),
       .equalize = options.equalize,
       .rotate = options.rotate,
       .rounding = options.round_weights == "error" ? Rounding::kError : Rounding::kNearest,
@@ -609,6 +613,13 @@ Result<void> check_fits(const CompiledMethods& made, const std::string& output) 
 }
 
 }  // namespace
+
+CompileSettings training_settings(const CompileOptions& options) {
+  return {.observer = observer_of(options),
+          .equalize = options.equalize,
+          .keep_float = options.keep_float,
+          .threads = options.threads};
+}
 
 bool is_method_name(std::string_view name) {
   constexpr size_t kLongest = 64;

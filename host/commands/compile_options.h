@@ -83,6 +83,9 @@ struct CompiledModel {
 // kSramInvalid; those of read_recipe.
 Result<CompileSettings> checked_settings(const CompileOptions& options);
 
+// What `qat_prepare` takes of the options: threads, observer, equalize, keep_float.
+CompileSettings training_settings(const CompileOptions& options);
+
 // Compiles `source`, which `options.model` names in messages, checks the program on a sample, and
 // writes every file that the options name: all of them, or none. `samples`, if it is given, takes
 // the place of `options.calibration`; `labelled`, with arrays, that of `options.data`. Errors:

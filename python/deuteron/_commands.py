@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _deuteron
@@ -32,6 +32,7 @@ from ._results import (
     RunResult,
     Verification,
     at_least,
+    check_choice,
     flag,
     text_of,
 )
@@ -288,13 +289,25 @@ def qat_prepare(
     *,
     output: Path | None = None,
     target: str = "imxrt700",
+    equalize: bool = False,
+    observer: str = "histogram",
+    keep_float: Sequence[str] = (),
     threads: int = 0,
 ) -> QatPrepared:
     """Inserts fake quantization into a float export, for quantization-aware training in PyTorch.
 
     model: an ExportedProgram, or the path or bytes of a .pt2 file. calibration: data for the initial
-    ranges, as compile takes them; default: the first batch of the training sets them.
+    ranges, as compile takes them; default: the first batch of the training sets them. equalize:
+    scales channels of activations against the weights beside them before training. observer,
+    keep_float: as compile takes them.
     """
+    check_choice("observer", observer, ("histogram", "min-max", "tail"))
+    options = {
+        "threads": at_least("threads", threads, 0, MOST_THREADS),
+        "equalize": flag("equalize", equalize),
+        "observer": observer,
+        "keep_float": [text_of("keep_float", node) for node in keep_float],
+    }
     loader, name = samples_of(calibration)
     prepared = QatPrepared(
         *_deuteron.qat_prepare(
@@ -302,7 +315,7 @@ def qat_prepare(
             text_of("target", target),
             loader,
             name,
-            at_least("threads", threads, 0, MOST_THREADS),
+            options,
         )
     )
     if output is not None:

@@ -136,7 +136,7 @@ def qat_prepare(
     target: str,
     loader: Callable[[list[Input]], list[Row]] | None,
     data: str,
-    threads: int,
+    options: dict[str, object],
 ) -> tuple[bytes, int, int, int, list[str]]: ...
 def convert(
     model: Source, target: str, fetch_constants_to_sram: bool, profile: bool

@@ -437,11 +437,18 @@ nb::tuple compare(nb::handle expected, nb::handle actual, nb::handle arrays,
 }
 
 nb::tuple prepare(nb::handle model, const std::string& target, nb::handle loader,
-                  const std::string& data, unsigned threads) {
+                  const std::string& data, const nb::dict& values) {
   const Source source(model);
   Loader arrays(loader, data);
+  CompileOptions options;
+  OptionReader reader(values);
+  reader.take("threads", options.threads)
+      .take("equalize", options.equalize)
+      .take("observer", options.observer)
+      .take("keep_float", options.keep_float)
+      .finish();
   const QatPrepared prepared = work([&](Work& running) {
-    CompileSettings settings{.threads = threads};
+    CompileSettings settings = training_settings(options);
     settings.target = take(resolve_target(target));
     std::optional<FileContents> file;
     if (!source.buffer) file.emplace(take(FileContents::read(source.name)));
@@ -549,7 +556,7 @@ void bind_commands(nb::module_& module) {
   module.def("compare", &compare, nb::arg("expected"), nb::arg("actual"), nb::arg("arrays").none(),
              nb::arg("data"), nb::arg("samples"), nb::arg("rules"));
   module.def("qat_prepare", &prepare, nb::arg("model"), nb::arg("target"), nb::arg("loader").none(),
-             nb::arg("data"), nb::arg("threads"));
+             nb::arg("data"), nb::arg("options"));
   module.def("convert", &convert, nb::arg("model"), nb::arg("target"),
              nb::arg("fetch_constants_to_sram"), nb::arg("profile"));
   module.def("kernel_table", &kernel_table, nb::arg("names"));

@@ -23,6 +23,7 @@ namespace dtr {
 namespace {
 
 using pt2::parse_pt2;
+using test::error_id;
 using test::error_text;
 using Bytes = std::vector<std::byte>;
 
@@ -36,12 +37,13 @@ std::filesystem::path trained(const std::string& name) {
 }
 
 // The model prepared, with its ranges from the arrays in `data`.
-Result<QatPrepared> prepare(const std::filesystem::path& model, const std::filesystem::path& data) {
+Result<QatPrepared> prepare(const std::filesystem::path& model, const std::filesystem::path& data,
+                            const CompileSettings& chosen = settings()) {
   const Bytes bytes = test::read_bytes(model);
   DTR_ASSIGN(Module module, parse_pt2(bytes, model.string()));
   DTR_ASSIGN(const std::vector<NamedTensor> arrays, read_npz(data.string()));
   DTR_ASSIGN(const Samples samples, Samples::bind(module.forward(), arrays, data.string()));
-  return qat_prepare(std::move(module), bytes, settings(), &samples);
+  return qat_prepare(std::move(module), bytes, chosen, &samples);
 }
 
 struct Figures {
@@ -311,6 +313,54 @@ TEST(Qat, ProductsAreLayers) {
 // Both results of a node have their own fake quantization; the steps of a softsign have none
 // inside, so that they become its table; a mask is quantized, too.
 TEST(Qat, ResultsOfOneNodeAreKeptApart) { expect_as_pytorch("results", 2); }
+
+// Channels that are decades apart are brought together before training, through a batch norm,
+// groups, a transposed convolution, a residual group, a concatenation and an input; what PyTorch
+// computes of the file is what it was.
+TEST(Qat, ChannelsAreEqualized) {
+  CompileSettings equalizing = settings();
+  for (const bool equalizes : {false, true}) {
+    equalizing.equalize = equalizes;
+    const auto prepared = prepare(trained("equalized.pt2"), trained("equalized.npz"), equalizing);
+    ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+    EXPECT_EQ(prepared->notes, std::vector<std::string>());
+    EXPECT_EQ(prepared->equalization.groups, equalizes ? 4U : 0U);
+    auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+    ASSERT_TRUE(model.has_value()) << error_text(model);
+    const double reached = decibels(model->module, "equalized", "float_output");
+    if (!equalizes) {
+      EXPECT_LE(reached, 10);
+      continue;
+    }
+    EXPECT_GE(reached, 32);
+    EXPECT_GE(decibels(model->module, "equalized", "output"), 40);  // PyTorch's
+    // The product that scales the input is float.
+    EXPECT_EQ(float_ops(model->module.forward()).size(), 1U)
+        << fmt::format("{}", fmt::join(float_ops(model->module.forward()), " "));
+  }
+}
+
+// A node that is to stay float has no fake quantization.
+TEST(Qat, NodesStayFloat) {
+  CompileSettings keeping = settings();
+  keeping.keep_float = {"linear"};
+  const auto prepared = prepare(trained("equalized.pt2"), trained("equalized.npz"), keeping);
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  EXPECT_EQ(prepared->weights, 5U);
+  keeping.keep_float = {"nothing"};
+  EXPECT_EQ(error_id(prepare(trained("equalized.pt2"), trained("equalized.npz"), keeping)),
+            "node-unknown");
+}
+
+TEST(Qat, EqualizationNeedsSamples) {
+  const Bytes bytes = test::read_bytes(trained("equalized.pt2"));
+  auto module = parse_pt2(bytes, "equalized.pt2");
+  ASSERT_TRUE(module.has_value()) << error_text(module);
+  CompileSettings equalizing = settings();
+  equalizing.equalize = true;
+  EXPECT_EQ(error_id(qat_prepare(std::move(*module), bytes, equalizing, nullptr)),
+            "accuracy-options");
+}
 
 // PyTorch has no normalization whose epsilon is trained.
 TEST(Qat, NormalizationsInStepsAreTold) {

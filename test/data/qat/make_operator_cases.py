@@ -6,7 +6,7 @@ small.pt2, layers of small weights; pruned.pt2, a batch norm with a factor of 0;
 batch_norms.pt2, batch norms behind permutes, views and transposed convolutions; masks.pt2, attention with masks;
 padded.pt2, attention with a mask of the input's, in the steps of run_decompositions;
 steps.pt2, normalizations and a softmax by hand, products with parameters; norm_conv1d.pt2, a normalization before conv1d;
-products.pt2, products and convolutions over three dimensions whose node computes the weight; results.pt2, nodes of several results, a softsign and a mask;
+products.pt2, products and convolutions over three dimensions whose node computes the weight; results.pt2, nodes of several results, a softsign and a mask; equalized.pt2, channels decades apart, prepared with --equalize;
 learned_eps.pt2, a normalization that no operator of PyTorch is; and beside each an .npz: samples, what PyTorch computes for them of the model that qat-prepare makes
 with the ranges of these samples, and of the float model.
 
@@ -403,6 +403,43 @@ class Results(nn.Module):
         return self.down(F.softsign(y).tril() + mean + 0.1 * var)
 
 
+class Equalized(nn.Module):
+    """Channels decades apart in every place that a factor goes through, or an input with them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.groups, self.up = nn.Conv2d(8, 8, 3, groups=4), nn.ConvTranspose2d(8, 6, 2, groups=2)
+        self.same, self.narrow = nn.Conv2d(6, 6, 1), nn.Conv1d(6, 4, 3)
+        self.last = nn.Linear(4, 3)
+        factors = torch.tensor([1.0, 300, 0.02, 1, 40, 0.3, 1, 5])
+        nn.init.uniform_(self.norm.running_var, 0.2, 0.8)
+        nn.init.uniform_(self.norm.bias, 0.1, 0.5)
+        with torch.no_grad():
+            self.first.weight.mul_(torch.tensor([1.0, 0.02, 1]).view(1, -1, 1, 1))
+            for each in (self.norm.weight, self.norm.bias):
+                each.mul_(factors)
+            self.groups.weight.div_(
+                factors.view(4, 1, 2, 1, 1).repeat_interleave(2, 1).reshape(8, 2, 1, 1)
+            )
+            for each in (self.groups.weight, self.groups.bias):
+                each.mul_(factors.view(8, *[1] * (each.dim() - 1)))
+            self.up.weight.div_(factors.view(8, 1, 1, 1))
+            self.up.weight.mul_(factors[:6].view(2, 1, 3).repeat(1, 4, 1).view(8, 3, 1, 1))
+            self.up.bias.mul_(factors[:6])
+            self.same.weight.mul_(factors[:6].view(6, 1, 1, 1)).div_(factors[:6].view(1, 6, 1, 1))
+            self.same.bias.mul_(factors[:6])
+            self.narrow.weight.div_(factors[:6].view(1, 6, 1))
+
+    def forward(self, x):
+        y = F.relu6(self.norm(self.first(x)))
+        y = torch.relu(self.groups(y))
+        y = torch.relu(self.up(y))
+        y = torch.relu(y + self.same(y))
+        y = torch.relu(self.narrow(y.mean(2)))
+        return self.last(torch.cat([y * 40, 0.02 * torch.sigmoid(y)], 2).transpose(1, 2))
+
+
 def check_gradients(model, sample):
     """Every parameter learns, although nodes were written as other ones."""
     model(sample).square().sum().backward()
@@ -410,7 +447,7 @@ def check_gradients(model, sample):
     assert not lost, lost
 
 
-def make(name, deuteron, model, samples, decomposes=False):
+def make(name, deuteron, model, samples, decomposes=False, *options):
     export, arrays = HERE / f"{name}.pt2", HERE / f"{name}.npz"
     program = torch.export.export(model.eval(), (samples[0],))
     torch.export.save(program.run_decompositions() if decomposes else program, str(export))
@@ -420,7 +457,8 @@ def make(name, deuteron, model, samples, decomposes=False):
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder) / "prepared.pt2"
         subprocess.run(
-            [deuteron, "qat-prepare", export, "--calibrate", arrays, "-o", prepared], check=True
+            [deuteron, "qat-prepare", export, "--calibrate", arrays, "-o", prepared, *options],
+            check=True,
         )
         model = torch.export.load(str(prepared)).module()
     model.quantization.observer_on.zero_()
@@ -454,6 +492,7 @@ CASES = {
     "factors": (11, Factors, (1, 5, 6)),
     "products": (13, Products, (1, 5, 6)),
     "results": (14, Results, (1, 5, 6)),
+    "equalized": (15, Equalized, (1, 3, 7, 9)),
 }
 
 
@@ -468,7 +507,10 @@ def main():
         samples = torch.randn(16, *shape) if early is None else early
         if name == "padded":
             samples[3, ..., 0] = 1
-        make(name, deuteron, model, samples, decomposes=name in ("decomposed", "padded"))
+        if name == "equalized":
+            samples[:, :, 1] *= 50
+        options = ["--equalize"] if name == "equalized" else []
+        make(name, deuteron, model, samples, name in ("decomposed", "padded"), *options)
 
 
 if __name__ == "__main__":
