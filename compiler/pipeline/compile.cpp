@@ -249,7 +249,8 @@ class Compiler {
     if (!settings_.equalize || !quantizes_) return {};
     DTR_TRY(check_samples("--equalize"));
     {
-      DTR_ASSIGN(std::unique_ptr<Executor> one_run, make_onednn_executor(c_.module, graph()));
+      DTR_ASSIGN(std::unique_ptr<Executor> one_run,
+                 make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
       const std::unique_ptr<Executor> executor =
           make_stream(c_.module, graph(), std::move(one_run));
       DTR_ASSIGN(c_.equalization, equalize(c_.module, graph(), annotation_, *executor,

@@ -476,7 +476,8 @@ Result<Equalization> equalize_model(Model& model, std::vector<std::byte>& writte
         "give samples of real inputs with --calibrate DATA.npz", {.file = model.module.file});
   Graph& graph = model.module.forward();
   EqualizationSpeller speller(model.module, model.editor);
-  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(model.module, graph));
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor,
+             make_model_executor(model.module, graph, {.observe_any_layout = true}));
   DTR_ASSIGN(Equalization equalization, equalize(model.module, graph, model.annotation, *executor,
                                                  *samples, settings.threads, &speller));
   if (equalization.groups == 0) return equalization;

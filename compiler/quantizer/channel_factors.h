@@ -59,6 +59,20 @@ class WeightMap {
     for (size_t i = 2; i < shape.size(); ++i) taps_ *= shape[i];
     rows_of_group_ = std::max<int64_t>(1, rows_ / groups);
   }
+  // Calls each(i, input, output) for all elements in order, without the divisions of these.
+  template <class Each>
+  void for_each(const Each& each) const {
+    size_t i = 0;
+    for (int64_t row = 0; row < rows_; ++row) {
+      const int64_t before = row / rows_of_group_ * columns_;
+      for (int64_t column = 0; column < columns_; ++column) {
+        const auto along_row = static_cast<size_t>(before + column),
+                   along_column = static_cast<size_t>(row);
+        for (int64_t tap = 0; tap < taps_; ++tap, ++i)
+          each(i, transposed_ ? along_column : along_row, transposed_ ? along_row : along_column);
+      }
+    }
+  }
   size_t input(size_t i) const {
     return static_cast<size_t>(transposed_ ? row(i) : in_group(i) * columns_ + column(i));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "compiler/ops/define.h"
 #include "compiler/ops/ops.h"
 #include "compiler/quantizer/channel_factors.h"
+#include "compiler/quantizer/loops.h"
 #include "compiler/support/thread_pool.h"
 
 namespace dtr {
@@ -408,21 +410,39 @@ class Equalizer {
     return {};
   }
 
+  // The executor may hand (N, C, H, W) as (N, H, W, C).
   std::vector<float> measure(ValueId value, const TensorView& tensor) const {
     const Channels& channels = of(value);
     const std::span<const float> elements = tensor.values<float>();
     std::vector<float> largest(std::max<size_t>(1, channels.factors.size()));
+    size_t axis = channels.axis;
+    if (tensor.shape != graph_.type(value).shape) axis = axis == 0 ? 0 : axis == 1 ? 3 : axis - 1;
     const auto inner =
         channels.empty()
             ? elements.size()
-            : static_cast<size_t>(product(tensor.shape, channels.axis + 1, tensor.shape.size()));
+            : static_cast<size_t>(product(tensor.shape, axis + 1, tensor.shape.size()));
     if (inner == 0) return largest;
-    for (size_t at = 0, c = 0; at < elements.size(); at += inner, c = (c + 1) % largest.size())
-      for (const float x : elements.subspan(at, inner)) {
-        const float magnitude = std::abs(x);
-        if (magnitude > largest[c] && std::isfinite(magnitude)) largest[c] = magnitude;
+    if (inner == 1) {
+      for (size_t at = 0; at + largest.size() <= elements.size(); at += largest.size())
+        for (size_t c = 0; c < largest.size(); ++c)
+          largest[c] = larger(largest[c], elements[at + c]);
+      return largest;
+    }
+    for (size_t at = 0, c = 0; at < elements.size(); at += inner, c = (c + 1) % largest.size()) {
+      const std::span<const float> part = elements.subspan(at, inner);
+      if (const FiniteRange range = loops::finite_range(part); range.finite) {
+        largest[c] = std::max({largest[c], std::abs(range.range.min), std::abs(range.range.max)});
+        continue;
       }
+      for (const float x : part) largest[c] = larger(largest[c], x);
+    }
     return largest;
+  }
+  // Of `largest` and the magnitude of x, if that is finite.
+  static float larger(float largest, float x) {
+    const float magnitude = std::abs(x);
+    const bool counts = magnitude > largest && magnitude <= std::numeric_limits<float>::max();
+    return counts ? magnitude : largest;
   }
 
   // ---- factors
@@ -545,13 +565,17 @@ class Equalizer {
       const std::span<const float> weights = floats(op.operands[1]);
       std::vector<float> rows(
           static_cast<size_t>(graph_.type(op.results[0]).shape[*layer_axis(op)]));
-      for (size_t i = 0; i < weights.size(); ++i)
-        rows[map.output(i)] = std::max(rows[map.output(i)], std::abs(weights[i]));
-      for (size_t i = 0; i < weights.size(); ++i) {
-        const float row = rows[map.output(i)];
-        double& column = largest[static_cast<size_t>(factors_.find(x.factors[map.input(i)]))];
+      map.for_each([&](size_t i, size_t, size_t output) {
+        rows[output] = std::max(rows[output], std::abs(weights[i]));
+      });
+      std::vector<size_t> roots(x.factors.size());
+      for (size_t i = 0; i < roots.size(); ++i)
+        roots[i] = static_cast<size_t>(factors_.find(x.factors[i]));
+      map.for_each([&](size_t i, size_t input, size_t output) {
+        const float row = rows[output];
+        double& column = largest[roots[input]];
         if (row > 0) column = std::max(column, static_cast<double>(std::abs(weights[i]) / row));
-      }
+      });
     }
     return largest;
   }
@@ -627,10 +651,12 @@ class Equalizer {
     for (const OpId id : layers_) {
       const Op& op = graph_.op(id);
       const Channels x = read_by(op), y = of(op.results[0]);
-      const WeightMap map(graph_, op);
-      scale(id, 1, [&](size_t i) {
-        return (x.empty() ? 1 : at(x, map.input(i))) / (y.empty() ? 1 : at(y, map.output(i)));
+      const std::vector<double> in = all(x), out = all(y);
+      std::vector<double> by(floats(op.operands[1]).size());
+      WeightMap(graph_, op).for_each([&](size_t i, size_t input, size_t output) {
+        by[i] = (in.empty() ? 1 : in[input]) / (out.empty() ? 1 : out[output]);
       });
+      scale(id, 1, [&](size_t i) { return by[i]; });
       if (!y.empty() && operand_or_absent(op, 2).valid())
         scale(id, 2, [&](size_t i) { return 1 / at(y, i); });
     }
@@ -645,10 +671,11 @@ class Equalizer {
 
   // What `apply` does, by the writer.
   void write() {
-    const auto all = [&](const Channels& channels, bool inverse) {
-      std::vector<double> by(channels.factors.size());
-      for (size_t i = 0; i < by.size(); ++i)
-        by[i] = inverse ? 1 / at(channels, i) : at(channels, i);
+    // Of each channel; none: all are 1.
+    const auto changed = [&](const Channels& channels, bool inverse) {
+      std::vector<double> by = all(channels);
+      if (inverse)
+        for (double& factor : by) factor = 1 / factor;
       if (std::ranges::all_of(by, [](double factor) { return factor == 1; })) by.clear();
       return by;
     };
@@ -656,18 +683,23 @@ class Equalizer {
       if (const double by = 1 / factor_[static_cast<size_t>(factors_.find(part.factor))]; by != 1)
         writer_->scale_operand(part.op, part.operand, by);
     for (const OpId id : layers_) {
-      const std::vector<double> in = all(read_by(graph_.op(id)), false),
-                                out = all(of(graph_.op(id).results[0]), true);
+      const std::vector<double> in = changed(read_by(graph_.op(id)), false),
+                                out = changed(of(graph_.op(id).results[0]), true);
       if (!in.empty() || !out.empty()) writer_->scale_layer(id, in, out);
     }
     for (const OpId id : norms_)
-      if (const std::vector<double> out = all(of(graph_.op(id).results[0]), true); !out.empty())
+      if (const std::vector<double> out = changed(of(graph_.op(id).results[0]), true); !out.empty())
         writer_->scale_norm(id, out);
     for (const ValueId input : inputs_)
-      if (const std::vector<double> by = all(of(input), true); !by.empty())
+      if (const std::vector<double> by = changed(of(input), true); !by.empty())
         writer_->scale_input(input, of(input).axis, {by.begin(), by.end()});
   }
 
+  std::vector<double> all(const Channels& channels) {
+    std::vector<double> factors(channels.factors.size());
+    for (size_t i = 0; i < factors.size(); ++i) factors[i] = at(channels, i);
+    return factors;
+  }
   double at(const Channels& channels, size_t i) {
     return factor_[static_cast<size_t>(factors_.find(channels.factors[i]))];
   }

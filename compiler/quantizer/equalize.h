@@ -60,7 +60,8 @@ class FactorWriter {
 // a product with a factor a channel scales them in float.
 //
 // Rewrites constants of `graph`, and inserts products; ops and values keep their ids. `executor`
-// runs `graph` on up to 64 of the samples. Factors pass through relu, leaky_relu, prelu, pools,
+// runs `graph` on up to 64 of the samples, and may pass (N, C, H, W) to the observer as (N, H, W,
+// C). Factors pass through relu, leaky_relu, prelu, pools,
 // means and sums over other dimensions, additions, products with what has no factor, zero padding,
 // resizing, and what moves elements along other dimensions or whole channels; convolutions, linear
 // layers and the weights of a layer or RMS norm take them. All other operators end them, as do

@@ -131,17 +131,27 @@ Moments moments_of(const Columns& columns, bool centered, unsigned threads) {
   return moments;
 }
 
-// eᵀ H e of the error of a row's codes.
+// eᵀ H e of the error of a row's codes. H is symmetric: rows of it are added for several sums at
+// once, each in the order of its elements.
 double row_error(const Moments& moments, std::span<const float> weights,
                  std::span<const int8_t> codes, double scale) {
   const size_t n = moments.size;
   std::vector<double> error(n);
   for (size_t i = 0; i < n; ++i) error[i] = static_cast<double>(weights[i]) - scale * codes[i];
+  constexpr size_t kSums = 16;
   double sum = 0;
-  for (size_t i = 0; i < n; ++i) {
-    double inner = 0;
-    for (size_t j = 0; j < n; ++j) inner += moments.matrix[i * n + j] * error[j];
-    sum += error[i] * inner;
+  for (size_t first = 0; first < n; first += kSums) {
+    double inner[kSums] = {};
+    const size_t count = std::min(kSums, n - first);
+    for (size_t j = 0; j < n; ++j) {
+      const double* const row = &moments.matrix[j * n + first];
+      if (count == kSums) {
+        for (size_t k = 0; k < kSums; ++k) inner[k] += row[k] * error[j];
+      } else {
+        for (size_t k = 0; k < count; ++k) inner[k] += row[k] * error[j];
+      }
+    }
+    for (size_t k = 0; k < count; ++k) sum += error[first + k] * inner[k];
   }
   return sum;
 }
