@@ -11,6 +11,7 @@
 #include "compiler/compositions/masks.h"
 #include "compiler/compositions/norms.h"
 #include "compiler/compositions/pixels.h"
+#include "compiler/compositions/rotations.h"
 #include "compiler/compositions/slices.h"
 #include "compiler/compositions/tiling.h"
 #include "compiler/executors/executor.h"
@@ -244,6 +245,40 @@ TEST(Compositions, PivotsHaveTheGreatestAbsoluteValue) {
   const auto found = eliminate(built.builder(), x, {});
   ASSERT_TRUE(found);
   EXPECT_EQ(built.values(found->pivots), (Values{{2}, {-2, -1}}));
+}
+
+// 1 2 / 3 4, of which a triangle is read: 1 2 / 2 4 has the eigenvalues 0 and 5, 1 3 / 3 4 others.
+TEST(Compositions, EigenvaluesAreOfTheTriangleThatIsRead) {
+  Built built;
+  const ValueId x = built.input({2, 2}, 1);
+  const auto [shape, found] = built.values(eigen(built.builder(), x, true, false)->values);
+  ASSERT_EQ(shape, (Shape{2}));
+  EXPECT_NEAR(found[0], 0, 1e-6);
+  EXPECT_NEAR(found[1], 5, 1e-6);
+  const auto below = built.values(eigen(built.builder(), x, false, false)->values).second;
+  EXPECT_NEAR(below[0] * below[1], 1 * 4 - 3 * 3, 1e-5);
+}
+
+// Ten elements of 3: one singular value, √10 · 3.
+TEST(Compositions, SingularValuesOfRankOne) {
+  Built built;
+  const ValueId x = built.input({5, 2}, 3, 0);
+  const auto [shape, found] = built.values(singular(built.builder(), x, false, false)->values);
+  ASSERT_EQ(shape, (Shape{2}));
+  EXPECT_NEAR(found[0], 3 * std::sqrt(10), 1e-5);
+  EXPECT_NEAR(found[1], 0, 1e-5);
+}
+
+TEST(Compositions, LargerMatricesHaveNoEigenvalues) {
+  Built built;
+  const auto reason = [](const auto& result) { return result ? "" : result.error().reason; };
+  EXPECT_EQ(reason(eigen(built.builder(), built.input({33, 33}), false, false)),
+            "matrices of 33x33: symmetric ones up to 32 × 32 are decomposed");
+  EXPECT_EQ(reason(eigen(built.builder(), built.input({3, 4}), false, false)),
+            "matrices of 3x4: symmetric ones up to 32 × 32 are decomposed");
+  EXPECT_EQ(reason(singular(built.builder(), built.input({40, 33}), false, false)),
+            "matrices of 40x33: those with up to 32 rows or columns are decomposed");
+  EXPECT_TRUE(singular(built.builder(), built.input({40, 2}), false, false));
 }
 
 TEST(Compositions, SelectsByAKnownMask) {

@@ -235,7 +235,23 @@ Result<Values> of_numbers(NodeImport& node) {
   return one(node.emit("aten.div.Tensor", {sum, count}));
 }
 
-// Norms of matrices: Frobenius', and the greatest or least sum of a row or column.
+// A norm by the singular values of the matrices in these dimensions.
+Result<Values> singular_norm(NodeImport& node, ValueId x, const Ints& dims, bool keepdim,
+                             SingularNorm norm) {
+  Ints order;
+  Shape shape = node.type(x).shape;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim)
+    if (dim != dims[0] && dim != dims[1]) order.push_back(dim);
+  order.insert(order.end(), {dims[0], dims[1]});
+  DTR_ASSIGN(const ValueId matrices, node.permute(x, order));
+  DTR_ASSIGN(const ValueId result, norm_of_singular_values(node, matrices, norm));
+  if (!keepdim) return Values{result};
+  for (const int64_t dim : dims) shape[static_cast<size_t>(dim)] = 1;
+  return one(node.view(result, shape));
+}
+
+// Norms of matrices: Frobenius', the greatest or least sum of a row or column, and those of
+// singular values.
 Result<Values> matrix_norm(NodeImport& node) {
   DTR_ASSIGN(ValueId x, node.tensor("self"));
   const size_t rank = node.type(x).rank();
@@ -253,16 +269,20 @@ Result<Values> matrix_norm(NodeImport& node) {
   const std::string_view target = node.node().target;
   if (target.ends_with(".str_ord") || target.ends_with(".ord_str")) {
     DTR_ASSIGN(const std::string_view order, node.string("ord", "fro"));
+    if (order == "nuc") return singular_norm(node, x, dims, keepdim, SingularNorm::kSum);
     if (order != "fro")
-      return node.unsupported(fmt::format("the norm `{}`", order), "take the norm `fro`");
+      return node.unsupported(fmt::format("the norm `{}`", order), "take the norm `fro` or `nuc`");
     return one(compositions::vector_norm(
         node, x, 2, {std::min(dims[0], dims[1]), std::max(dims[0], dims[1])}, keepdim));
   }
   DTR_ASSIGN(const double order, node.number("ord"));
+  if (std::abs(order) == 2)
+    return singular_norm(node, x, dims, keepdim,
+                         order > 0 ? SingularNorm::kGreatest : SingularNorm::kLeast);
   const bool of_rows = std::isinf(order);
   if (!of_rows && std::abs(order) != 1)
     return node.unsupported(fmt::format("the norm of order {}", order),
-                            "take a norm of order 1, -1, inf or -inf, or `fro`");
+                            "take a norm of order 1, -1, 2, -2, inf or -inf, `fro` or `nuc`");
   DTR_ASSIGN(x, node.emit("aten.abs", {x}));
   const int64_t added = of_rows ? dims[1] : dims[0], left = of_rows ? dims[0] : dims[1];
   DTR_ASSIGN(x, node.emit("aten.sum.dim_IntList", {x}, {{"dim", Ints{added}}, {"keepdim", true}}));

@@ -136,7 +136,7 @@ Table make_table() {
         identity_operators,  index_operators,         mask_operators,       quantization_operators,
         recurrent_operators, scatter_operators,       statistics_operators, search_operators,
         algebra_operators,   factorization_operators, stacking_operators,   defined_operators,
-        sampling_operators,  group_operators,         special_operators})
+        sampling_operators,  group_operators,         special_operators,    spectral_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

@@ -221,6 +221,11 @@ Result<ValueId> matrix_product_of(NodeImport& node, ValueId a, ValueId b);
 Result<ValueId> distance_of(NodeImport& node, ValueId x, ValueId y, double p, double eps,
                             bool keepdim);
 
+// A norm (…) of matrices (…, m, n) by their singular values. Errors: those of
+// compositions::singular.
+enum class SingularNorm { kGreatest, kLeast, kSum };
+Result<ValueId> norm_of_singular_values(NodeImport& node, ValueId matrices, SingularNorm norm);
+
 // One value as the only result.
 inline Result<Values> one(Result<ValueId> value) {
   if (!value) return tl::unexpected(std::move(value).error());
@@ -286,6 +291,7 @@ std::vector<Operator> sampling_operators();
 std::vector<Operator> search_operators();
 std::vector<Operator> algebra_operators();
 std::vector<Operator> factorization_operators();
+std::vector<Operator> spectral_operators();
 std::vector<Operator> group_operators();
 std::vector<Operator> special_operators();
 

@@ -39,22 +39,9 @@ constexpr std::string_view kOfMasks =
     "that __init__ computes where the mask is known";
 
 // Of numerical mathematics: iterations until something is small enough.
-constexpr std::string_view kIterations[] = {
-    "_linalg_eigh",     "_linalg_svd",       "geqrf",     "linalg_cond",    "linalg_eig",
-    "linalg_eigh",      "linalg_ldl",        "linalg_lu", "linalg_svd",     "linalg_svdvals",
-    "lu_unpack",        "matrix_rank",       "svd",       "linalg_eigvals", "linalg_eigvalsh",
-    "linalg_lu_factor", "linalg_matrix_rank"};
-
-// Operators that run_decompositions() leaves as they are, or makes others of that are refused.
-constexpr Remedy kReplacements[] = {
-    {"linalg_lstsq", "solve the normal equations: torch.linalg.solve(A.mT @ A, A.mT @ B)"},
-    {"linalg_pinv",
-     "for a matrix of full column rank: torch.linalg.solve(A.mT @ A, A.mT); else compute it when "
-     "the model is built"},
-    {"pinverse",
-     "for a matrix of full column rank: torch.linalg.solve(A.mT @ A, A.mT); else compute it when "
-     "the model is built"},
-};
+constexpr std::string_view kIterations[] = {"geqrf",      "linalg_eig",       "linalg_eigvals",
+                                            "linalg_ldl", "linalg_lu_factor", "linalg_lu",
+                                            "lu_unpack"};
 
 std::string_view plain_name(std::string_view target) {
   for (const std::string_view prefix : {"torchvision.", "aten."})
@@ -78,14 +65,14 @@ std::string remedy_of_missing(std::string_view target, MissingKind kind) {
   for (const std::string_view of_data : {"_unique", "bincount", "masked_select", "unique"})
     if (name.starts_with(of_data)) return std::string(remedy_of_data(target));
   if (name == "nonzero" || name == "nonzero_numpy") return std::string(remedy_of_data(target));
-  const auto replacement = std::ranges::find_if(
-      kReplacements, [&](const Remedy& remedy) { return name.starts_with(remedy.name); });
-  if (replacement != std::end(kReplacements)) return std::string(replacement->text);
   if (!target.starts_with("aten."))
     return fmt::format(
         "{} is not PyTorch's own operator: write what it computes with operators that `deuteron "
         "ops --pt2` lists, or end the model in front of it. {}",
         target, plugin_remedy(plugin_kernel_name(target)));
+  if (name == "linalg_lstsq")
+    return "torch.linalg.pinv(A) @ B, or for a matrix of full column rank "
+           "torch.linalg.solve(A.mT @ A, A.mT @ B)";
   if (std::ranges::find(kIterations, name) != std::end(kIterations))
     return "compute it when the model is built, if its operand does not depend on an input; else "
            "end the model in front of it and compute it in the application";

@@ -469,6 +469,38 @@ class singular(nn.Module):
         )
 
 
+@case(rand(2, 5, 5), rand(6, 4), rand(4), strict=False)
+class eigen(nn.Module):
+    """Eigenvalues, singular values and what is made of them, of an odd and an even number, of
+    matrices with more rows than columns and fewer, equal values and values of zero. Vectors as
+    projections, for their signs are free."""
+
+    def forward(self, x, tall, vector):
+        whole = 0.5 * (x + x.mT)
+        values, vectors = torch.linalg.eigh(whole)
+        results = [values, (vectors * values[:, None]) @ vectors.mT, vectors.mT @ vectors]
+        results += [vectors[..., :2] @ vectors[..., :2].mT, torch.linalg.eigvalsh(x, UPLO="U")]
+        values, vectors = torch.linalg.eigh(torch.diag(vector.sign()))
+        results += [values, (vectors * values) @ vectors.mT]
+        for matrix in (tall, tall.mT, torch.outer(vector, vector)):
+            left, values, right = torch.linalg.svd(matrix)
+            count = len(values)
+            results += [values, (left[:, :count] * values) @ right[:count], left.mT @ left]
+            results += [torch.linalg.pinv(matrix), torch.linalg.matrix_rank(matrix)]
+        left, values, right = torch.linalg.svd(tall.mT, full_matrices=False)
+        results += [(left * values) @ right, right @ right.mT]
+        left, values, right = torch.svd(tall)
+        results += [(left * values) @ right.mT, torch.svd(tall.mT, compute_uv=False)[1]]
+        results += [torch.linalg.svdvals(x), torch.linalg.pinv(x, rtol=0.3), torch.pinverse(tall)]
+        results += [torch.linalg.pinv(whole, atol=0.4, hermitian=True)]
+        results += [torch.linalg.pinv(x, atol=torch.tensor([0.1, 1.0]), rtol=torch.tensor(0.2))]
+        results += [torch.linalg.matrix_rank(x, atol=0.5), torch.linalg.cond(tall)]
+        results += [torch.linalg.cond(tall, -2), torch.linalg.norm(tall, "nuc")]
+        results += [torch.linalg.matrix_norm(x, 2, dim=(0, 2), keepdim=True)]
+        results += [torch.linalg.matrix_norm(x, -2), torch.linalg.eigvalsh(vector[:1, None])]
+        return tuple(results)
+
+
 @case(rand(2, 5, 5), rand(2, 5, 3), rand(5), rand(7, 4), rand(2, 3, 3), strict=False)
 class linear_algebra(nn.Module):
     """Determinants, inverses, systems of equations and factorizations, with pivots that are not the
