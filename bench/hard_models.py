@@ -202,6 +202,13 @@ def size_of(parameter):
     return (row * column / square.mean()).sqrt()
 
 
+def loss_of(model, x, wanted):
+    with torch.no_grad():
+        return sum(
+            F.mse_loss(model(some), of) for some, of in zip(x.split(BATCH), wanted.split(BATCH))
+        )
+
+
 def train(model, x, wanted, epochs, rate=3e-3):
     """Towards the outputs `wanted`, by Adam with steps relative to the parameters. Ends with the
     parameters of the start or of the epoch with the least loss on the last HELD_OUT inputs, which
@@ -216,12 +223,7 @@ def train(model, x, wanted, epochs, rate=3e-3):
     optimizer = torch.optim.Adam(steps, rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * (len(x) // BATCH))
 
-    def loss():
-        with torch.no_grad():
-            batches = zip(*(each.split(BATCH) for each in held_out))
-            return sum(F.mse_loss(model(some), outputs) for some, outputs in batches)
-
-    best, least = starts, loss()
+    best, least = starts, loss_of(model, *held_out)
     for _ in range(epochs):
         for pick in torch.randperm(len(x)).split(BATCH):
             if len(pick) < BATCH:
@@ -236,7 +238,7 @@ def train(model, x, wanted, epochs, rate=3e-3):
                 schedule.step()
                 for parameter, step, size, start in zip(parameters, steps, sizes, starts):
                     parameter.copy_(start + size * step)
-        if (now := loss()) < least:
+        if (now := loss_of(model, *held_out)) < least:
             best, least = [each.detach().clone() for each in parameters], now
     with torch.no_grad():
         for parameter, value in zip(parameters, best):
@@ -292,17 +294,21 @@ def network_of(name):
     return network.eval()
 
 
-def prepared(deuteron, name, network, example, folder):
+def prepared(deuteron, name, network, example, folder, options):
     """The network with fake quantization, for batches as large as `example`."""
     path, made = f"{folder}/float{len(example)}.pt2", f"{folder}/prepared{len(example)}.pt2"
     torch.export.save(torch.export.export(network, (example,)), path)
-    run(deuteron, "qat-prepare", path, "-o", made, "--calibrate", DATA / f"{name}.npz")
-    return torch.export.load(made).module()
+    calibrates = ["--calibrate", DATA / f"{name}.npz"]
+    run(deuteron, "qat-prepare", path, "-o", made, *calibrates, *options)
+    model = torch.export.load(made).module()
+    model.quantization.observer_on.zero_()
+    return model
 
 
 def qat(name, deuteron, epochs):
     """An export takes as many samples as it was made with: one of a batch is trained, one of a
-    single sample takes its state and is compiled."""
+    single sample takes its state and is compiled. Training begins with the options of qat-prepare
+    that have the least loss on inputs that are not trained on."""
     network, data = network_of(name), np.load(DATA / f"{name}.npz")
     trained = TRAINED / f"{name}.pt2"
     TRAINED.mkdir(exist_ok=True)
@@ -312,8 +318,15 @@ def qat(name, deuteron, epochs):
     with torch.no_grad():
         wanted = network(x)
     with tempfile.TemporaryDirectory() as folder:
-        batched, single = (prepared(deuteron, name, network, x[:n], folder) for n in (BATCH, 1))
-    batched.quantization.observer_on.zero_()
+        models = [
+            [prepared(deuteron, name, network, x[:n], folder, options) for n in (BATCH, 1)]
+            for options in ([], ["--equalize"], ["--equalize", "--observer", "tail"])
+        ]
+    # Batches that mix rows of a recurrence let factors through elsewhere.
+    models = [pair for pair in models if len({tuple(each.state_dict()) for each in pair}) == 1]
+    batched, single = min(
+        models, key=lambda pair: loss_of(pair[0], x[-HELD_OUT:], wanted[-HELD_OUT:])
+    )
     train(batched, x, wanted, epochs)
     single.load_state_dict(batched.state_dict())
     torch.export.save(torch.export.export(single, (x[:1],)), str(trained))

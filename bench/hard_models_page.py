@@ -94,7 +94,7 @@ def page(results):
                     " An operator that a quantizer does\n  not know stays float, as lstm's recurrence in"
                     " PT2E.\n* *default*, *auto*: `compile` and `compile"
                     " --accuracy auto`, without labels, run by the simulator; cycles are those of an"
-                    " inference.\n* *QAT*: `qat-prepare`, 24 epochs over 380 images (or drawn"
+                    " inference.\n* *QAT*: `qat-prepare`, plain, with `--equalize`, or with `--observer tail` too, whichever is nearest before training; 24 epochs over 380 images (or drawn"
                     " samples) towards the float model's outputs, of which the best on 64 others is"
                     " kept,\n  `compile`. The trained exports are in `test/data/accuracy/trained`.\n* *met by*: loses at most"
                     f" {GOAL_POINTS} points, or has {GOAL_DB} dB where there are no labels. An empty"
