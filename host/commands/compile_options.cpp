@@ -164,7 +164,9 @@ Result<void> check_calibration_is_used(const CompileOptions& options) {
   for (const auto& [is_given, option] : given)
     if (is_given)
       return fail(DiagnosticId::kCalibrationUnused,
-                  fmt::format("the model comes quantized: {} has no effect", option),
+                  fmt::format("the model comes quantized: {} has no effect, as its ranges and its "
+                              "rounded weights are fixed in it",
+                              option),
                   "omit the option, or compile the float model", {.file = options.model});
   return {};
 }
