@@ -1,6 +1,7 @@
 // Fuses relu and clamp to [0, 6], [0, 1] or [−1, 1] into the convolution, linear or add that makes
 // their operand, if the operand has no other user. On quantized types both results must have the
-// same quantization: then clamping the integers is the same.
+// same quantization: then clamping the integers is the same. Plain integers, such as indices, have
+// no fused activation.
 #include "compiler/transforms/edit.h"
 
 namespace dtr::passes {
@@ -19,6 +20,8 @@ Result<size_t> fuse_activation(Module&, Graph& graph, Remarks&) {
         graph.sole_user(op.operands[0]) != id)
       return {};
     if (!same_type_and_quantization(graph, op.operands[0], op.results[0])) return {};
+    const Type& type = graph.type(op.results[0]);
+    if (!is_float(type.dtype) && !type.quantized()) return {};
     rewriter.set_attribute(producer, "activation", std::string(*name));
     rewriter.set_origin(producer, merge(graph.op(producer).origin, op.origin));
     rewriter.replace(id, op.operands[0]);
