@@ -73,6 +73,9 @@ constexpr std::array kRows{
     Row{pte::Error::kStopped, DiagnosticId::kRunFailed, "let the observer go on"},
     Row{pte::Error::kNotPrepared, DiagnosticId::kRunFailed, "load and prepare the program first"},
     Row{pte::Error::kNull, DiagnosticId::kRunMemory, "give memory"},
+    Row{pte::Error::kKernelIndex, DiagnosticId::kRunFailed,
+        "give the input indices below the size of the dimension, or bound them in the model: "
+        "index.clamp(0, size - 1)"},
 };
 
 // Details that follow the sentence of the error: a name, a number, or the delegate's message.
@@ -99,6 +102,7 @@ std::string details(const pte::Status& status) {
       return fmt::format(": number {}", status.index);
     case pte::Error::kKernelArguments:
     case pte::Error::kKernelDtype:
+    case pte::Error::kKernelIndex:
       return fmt::format(": `{}`, instruction {}", status.name, status.index);
     case pte::Error::kKernelFailed:
       return fmt::format(": `{}`, instruction {}, code {}", status.name, status.index,

@@ -20,7 +20,7 @@ bool names_operator(std::string_view name, std::string_view op) {
   if (name.starts_with("aten.")) name.remove_prefix(5);
   if (name.starts_with("aten::")) name.remove_prefix(6);
   if (op.starts_with("aten.")) op.remove_prefix(5);
-  return op == name || op.substr(0, op.find('.')) == name;
+  return op == name || op.substr(0, op.rfind('.')) == name;
 }
 
 constexpr std::string_view kOperatorPrefix = "op:";

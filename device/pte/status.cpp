@@ -37,6 +37,7 @@ const char* text(Error error) {
       "the observer ended the run",
       "the method is not prepared, or was released",
       "the memory's address is null",
+      "an index is outside of the tensor that it names elements of",
   };
   static_assert(sizeof kTexts / sizeof kTexts[0] == static_cast<size_t>(kLastError) + 1);
   return kTexts[static_cast<size_t>(error)];

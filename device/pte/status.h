@@ -48,9 +48,11 @@ enum class Error : uint8_t {
   kNotPrepared,  // no program is loaded, or the method was not prepared or was released
   kNull,  // null was given for bytes that there should be; `index` as that of the memory, input or
           // output
+  // Execution again, behind the others so that these keep their numbers.
+  kKernelIndex,  // an index that the data hold is outside of the tensor that it names elements of
 };
 
-inline constexpr Error kLastError = Error::kNull;
+inline constexpr Error kLastError = Error::kKernelIndex;
 const char* text(Error error);  // one sentence
 
 struct [[nodiscard]] Status {

@@ -19,7 +19,7 @@ using dtr::runtime::Tensor;
 using dtr::runtime::to_c;
 
 static_assert(DTR_ALIGNMENT == dtr::runtime::kArenaAlignment);
-static_assert(static_cast<int>(DTR_NULL) == static_cast<int>(dtr::pte::kLastError) &&
+static_assert(static_cast<int>(DTR_KERNEL_INDEX) == static_cast<int>(dtr::pte::kLastError) &&
               static_cast<int>(DTR_NO_SUCH_TENSOR) == static_cast<int>(Error::kNoSuchTensor) &&
               static_cast<int>(DTR_DELEGATE_FAILED) == static_cast<int>(Error::kDelegateFailed));
 static_assert(static_cast<int>(DTR_INT8) == static_cast<int>(dtr::ScalarType::kChar) &&

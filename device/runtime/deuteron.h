@@ -65,7 +65,8 @@ typedef enum dtr_error {
   DTR_STOPPED,
   /* Use of the interface. */
   DTR_NOT_PREPARED, /* a model that was not loaded or not prepared, or was released */
-  DTR_NULL          /* null where there should be bytes; index: which memory, input or output */
+  DTR_NULL,         /* null where there should be bytes; index: which memory, input or output */
+  DTR_KERNEL_INDEX  /* the run: an index in the data is outside of the tensor that it is for */
 } dtr_error;
 
 /* One sentence, without a full stop. */

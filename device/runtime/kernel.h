@@ -15,7 +15,7 @@ using pte::Error;
 using pte::Status;
 
 // Arguments are in the order of the operator's schema, with the out tensors last; repeated results
-// may follow and are ignored. Errors: kKernelArguments, kKernelDtype.
+// may follow and are ignored. Errors: kKernelArguments, kKernelDtype, kKernelIndex.
 using KernelFunction = Error (*)(std::span<Value* const> arguments);
 
 struct Kernel {

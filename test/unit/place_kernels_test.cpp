@@ -190,7 +190,7 @@ TEST(PlaceKernels, IndicesOutsideAreRefusedBeforeAnythingIsRead) {
     Call call;
     call.floats({3}, {5, 6, 7}).longs({1}, {index}).listed(1).floats({1});
     const bool inside = index >= -3 && index < 3;
-    EXPECT_EQ(call.run("aten::index.Tensor_out"), inside ? Error::kOk : Error::kKernelArguments);
+    EXPECT_EQ(call.run("aten::index.Tensor_out"), inside ? Error::kOk : Error::kKernelIndex);
     if (inside) {
       EXPECT_EQ(call.result<float>(2)[0], index == 2 ? 7.0F : 5.0F);
     }

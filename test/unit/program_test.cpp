@@ -526,6 +526,8 @@ TEST(Reader, EveryErrorHasADiagnostic) {
   EXPECT_EQ(id(Error::kInputShape), DiagnosticId::kRunInput);
   EXPECT_EQ(id(Error::kArenaTooSmall), DiagnosticId::kRunMemory);
   EXPECT_EQ(id(Error::kDelegateFailed), DiagnosticId::kRunFailed);
+  EXPECT_NE(to_diagnostic({Error::kKernelIndex}, "x.pte").fix.find("index.clamp"),
+            std::string::npos);
   for (int error = 1; error <= static_cast<int>(pte::kLastError); ++error) {
     EXPECT_FALSE(to_diagnostic({static_cast<Error>(error)}, "x.pte").fix.empty());
     EXPECT_STRNE(pte::text(static_cast<Error>(error)), pte::text(static_cast<Error>(error - 1)));

@@ -71,6 +71,10 @@ TEST(Pt2, RefusedOperatorsHaveRemedies) {
     EXPECT_EQ(remedy(target).find("run_decompositions()"), std::string::npos) << target;
   EXPECT_NE(remedy("mine.op.default").find("mine.op.default is not PyTorch's own"),
             std::string::npos);
+  EXPECT_NE(remedy("aten._sparse_mm.default").find("keep the tensor dense"), std::string::npos);
+  EXPECT_NE(pt2::remedy_of_random("aten.multinomial.default").find("p.topk(k)"), std::string::npos);
+  EXPECT_NE(pt2::remedy_of_random("aten.randn.default").find("make the noise an input"),
+            std::string::npos);
   EXPECT_NE(remedy("aten.bessel_j0.default").find("run_decompositions()"), std::string::npos);
 }
 

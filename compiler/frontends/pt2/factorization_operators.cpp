@@ -97,6 +97,36 @@ Result<Values> inverse(NodeImport& node) {
   return Values{result, info};
 }
 
+// By squares; a negative power is that of the inverse.
+Result<Values> matrix_power(NodeImport& node) {
+  constexpr int64_t kMost = 1024;
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(int64_t power, node.integer("n"));
+  if (power < -kMost || power > kMost)
+    return node.unsupported(
+        fmt::format("the power {} of a matrix: up to {} are computed", power, kMost),
+        "raise the eigenvalues: values, vectors = torch.linalg.eigh(A), then "
+        "vectors @ torch.diag_embed(values ** n) @ vectors.mT");
+  if (power == 0) {
+    const Shape shape = node.type(x).shape;
+    DTR_ASSIGN(const ValueId identity, compositions::identity_like(node, x));
+    return one(node.expand(identity, shape));
+  }
+  if (power < 0) {
+    DTR_ASSIGN(x, inverted(node, x));
+    power = -power;
+  }
+  ValueId result;
+  for (;; power /= 2) {
+    if (power % 2 == 1) {
+      DTR_ASSIGN(result,
+                 result.valid() ? node.emit("aten.matmul", {result, x}) : Result<ValueId>(x));
+    }
+    if (power == 1) return Values{result};
+    DTR_ASSIGN(x, node.emit("aten.matmul", {x, x}));
+  }
+}
+
 // A⁻¹ · B, or B · A⁻¹; a B of the shape of A without its last dimension holds vectors.
 Result<Values> solve(NodeImport& node) {
   DTR_ASSIGN(ValueId matrix, node.tensor("A"));
@@ -244,12 +274,14 @@ std::vector<Operator> factorization_operators() {
       row("aten.linalg_det.default", exact<determinant>),
       row("aten.linalg_inv.default", exact<inverse>),
       row("aten.linalg_inv_ex.default", exact<inverse>),
+      tensor_row("aten.linalg_matrix_power.default", "aten.matmul", matrix_power),
       row("aten.linalg_qr.default", exact<orthogonal>),
       row("aten.linalg_slogdet.default", exact<signed_logarithm>),
       row("aten.linalg_solve.default", exact<solve>),
       row("aten.linalg_solve_triangular.default", exact<solve_triangular>),
       row("aten.logdet.default", exact<log_determinant>),
       row("aten.matrix_exp.default", exact<exponential_of_matrix>),
+      tensor_row("aten.matrix_power.default", "aten.matmul", matrix_power),
       row("aten.qr.default", exact<orthogonal>),
       row("aten.slogdet.default", exact<signed_logarithm>),
       row("aten.triangular_solve.default", exact<triangular_solve>),

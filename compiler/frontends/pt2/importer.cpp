@@ -387,8 +387,7 @@ Result<void> Importer::check_operators() {
                   fmt::format("{} draws random numbers: the outputs of a program depend on its "
                               "inputs alone",
                               target),
-                  "make the noise an input of the model, or leave it out at inference",
-                  entry.first);
+                  std::string(remedy_of_random(target)), entry.first);
   std::string list;
   for (const auto& [kind, entry] : missing)
     list += fmt::format("{}{}{} ({}×)", list.empty() ? "" : ", ", kind.target,

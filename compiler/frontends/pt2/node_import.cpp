@@ -412,9 +412,10 @@ Result<std::optional<DType>> NodeImport::dtype(std::string_view name) {
     return std::optional(part_dtype_of(scalar_type->number));
   const auto known = dtype_of(scalar_type->number);
   if (!known)
-    return refuse(DiagnosticId::kPt2UnsupportedDtype,
-                  fmt::format("dtype {} is not supported", scalar_type_name(scalar_type->number)),
-                  "convert the model to float32 before the export");
+    return refuse(
+        DiagnosticId::kPt2UnsupportedDtype,
+        fmt::format("dtype {} is not supported", scalar_type_name(scalar_type->number)),
+        "convert the model to float32 before the export, and leave out conversions to it");
   return known;
 }
 

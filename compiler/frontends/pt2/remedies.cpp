@@ -31,12 +31,24 @@ constexpr Remedy kOfData[] = {
     {"nonzero",
      "keep the shape: a mask in place of places (x > 0), torch.where(mask, x, 0), or "
      "torch.topk for a known number of places"},
-    {"repeat_interleave", "give the repetitions as a number, not as a tensor"},
+    {"repeat_interleave",
+     "give the repetitions as a number; where they are a known tensor, make a buffer of "
+     "torch.repeat_interleave(torch.arange(n), repeats) in __init__ and index with it"},
     {"unique", kOutside},
 };
 constexpr std::string_view kOfMasks =
     "keep the shape: torch.where(mask, x, 0) or x * mask in place of x[mask]; index with numbers "
     "that __init__ computes where the mask is known";
+
+constexpr Remedy kOfRandom[] = {
+    {"bernoulli", "make uniform noise an input of the model: (noise < p).float(); or take p > 0.5"},
+    {"exponential",
+     "in place of F.gumbel_softmax take logits.softmax(-1), or make the noise an input of the "
+     "model: (logits + noise).softmax(-1)"},
+    {"multinomial",
+     "take the most probable ones, p.topk(k).indices, or make Gumbel noise an input of the model: "
+     "(p.log() + noise).topk(k).indices"},
+};
 
 // Of numerical mathematics: iterations until something is small enough.
 constexpr std::string_view kIterations[] = {"geqrf",      "linalg_eig",       "linalg_eigvals",
@@ -58,6 +70,15 @@ std::string_view remedy_of_data(std::string_view target) {
   return found == std::end(kOfData) ? kOfMasks : found->text;
 }
 
+std::string_view remedy_of_random(std::string_view target) {
+  const std::string_view name = plain_name(target);
+  const auto found = std::ranges::find_if(
+      kOfRandom, [&](const Remedy& remedy) { return name.starts_with(remedy.name); });
+  return found == std::end(kOfRandom)
+             ? "make the noise an input of the model, or leave it out at inference"
+             : found->text;
+}
+
 std::string remedy_of_missing(std::string_view target, MissingKind kind) {
   const std::string_view name = plain_name(target);
   if (name == "nms") return std::string(kOutside);
@@ -70,6 +91,9 @@ std::string remedy_of_missing(std::string_view target, MissingKind kind) {
         "{} is not PyTorch's own operator: write what it computes with operators that `deuteron "
         "ops --pt2` lists, or end the model in front of it. {}",
         target, plugin_remedy(plugin_kernel_name(target)));
+  if (name.find("sparse") != std::string_view::npos)
+    return "keep the tensor dense: leave out .to_sparse() and torch.sparse, whose shapes depend on "
+           "elements; a product with zeros is computed like any other";
   if (name == "linalg_lstsq")
     return "torch.linalg.pinv(A) @ B, or for a matrix of full column rank "
            "torch.linalg.solve(A.mT @ A, A.mT @ B)";

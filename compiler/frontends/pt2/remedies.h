@@ -10,6 +10,9 @@ namespace dtr::pt2 {
 // tensor. `target` is "aten.nonzero.default".
 std::string_view remedy_of_data(std::string_view target);
 
+// For an operator that draws random numbers.
+std::string_view remedy_of_random(std::string_view target);
+
 struct MissingKind {
   bool complex = false;     // it takes or gives complex numbers
   bool decomposed = false;  // the program is a result of run_decompositions()

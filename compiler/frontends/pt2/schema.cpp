@@ -44,7 +44,14 @@ constexpr std::array kScalarTypes{ScalarTypeInfo{1, "uint8", DType::kUint8},
                                   ScalarTypeInfo{kDoubleComplexType, "complex128", std::nullopt},
                                   ScalarTypeInfo{12, "bool", DType::kBool},
                                   ScalarTypeInfo{kBfloatType, "bfloat16", DType::kFloat32},
-                                  ScalarTypeInfo{28, "uint16", std::nullopt}};
+                                  ScalarTypeInfo{28, "uint16", std::nullopt},
+                                  ScalarTypeInfo{29, "float8_e4m3fn", std::nullopt},
+                                  ScalarTypeInfo{30, "float8_e5m2", std::nullopt},
+                                  ScalarTypeInfo{31, "float8_e4m3fnuz", std::nullopt},
+                                  ScalarTypeInfo{32, "float8_e5m2fnuz", std::nullopt},
+                                  ScalarTypeInfo{33, "float8_e8m0fnu", std::nullopt},
+                                  ScalarTypeInfo{34, "uint32", std::nullopt},
+                                  ScalarTypeInfo{35, "uint64", std::nullopt}};
 
 const ScalarTypeInfo* find_scalar_type(int number) {
   for (const ScalarTypeInfo& entry : kScalarTypes)

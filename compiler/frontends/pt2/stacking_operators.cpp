@@ -217,22 +217,6 @@ Result<Values> chain_of_products(NodeImport& node) {
   if (row) shape.erase(shape.begin());
   return one(node.view(product, shape));
 }
-Result<Values> matrix_power(NodeImport& node) {
-  constexpr int64_t kMost = 1024;
-  DTR_ASSIGN(ValueId x, node.tensor("self"));
-  DTR_ASSIGN(int64_t power, node.integer("n"));
-  if (power < 1 || power > kMost)
-    return node.unsupported(fmt::format("the power {} of a matrix", power));
-  ValueId result;
-  for (;; power /= 2) {
-    if (power % 2 == 1) {
-      DTR_ASSIGN(result,
-                 result.valid() ? node.emit("aten.matmul", {result, x}) : Result<ValueId>(x));
-    }
-    if (power == 1) return Values{result};
-    DTR_ASSIGN(x, node.emit("aten.matmul", {x, x}));
-  }
-}
 
 // The sum over what `size` has one element of, or does not have.
 Result<Values> sum_to_size(NodeImport& node) {
@@ -281,10 +265,8 @@ std::vector<Operator> stacking_operators() {
 
       tensor_row("aten.chain_matmul.default", "aten.matmul", chain_of_products),
       tensor_row("aten.inner.default", "aten.matmul", inner),
-      tensor_row("aten.linalg_matrix_power.default", "aten.matmul", matrix_power),
       tensor_row("aten.linalg_multi_dot.default", "aten.matmul", chain_of_products),
       tensor_row("aten.linalg_vecdot.default", "aten.mul.Tensor", vector_dot),
-      tensor_row("aten.matrix_power.default", "aten.matmul", matrix_power),
       tensor_row("aten.sum_to_size.default", "aten.sum.dim_IntList", sum_to_size),
   };
 }

@@ -538,6 +538,9 @@ class linear_algebra(nn.Module):
             *torch.linalg.qr(tall.mT),
             *torch.linalg.qr(tall, mode="complete"),
             torch.linalg.qr(x, mode="r")[1],
+            torch.linalg.matrix_power(small, -3),
+            torch.linalg.matrix_power(x, -1),
+            torch.matrix_power(x, 0),
         )
 
 

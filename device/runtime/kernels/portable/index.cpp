@@ -140,7 +140,7 @@ Error for_each_place(const Tensor& tensor, const Strides& own, const Named& name
       int64_t at = 0;
       for (int p = 0; p < named.place_rank; ++p) at += int64_t{index[p]} * strides.of[p];
       const int64_t wanted = index_at(list, static_cast<int32_t>(at), tensor.sizes[d]);
-      if (wanted < 0) return Error::kKernelArguments;
+      if (wanted < 0) return Error::kKernelIndex;
       base += wanted * own.of[d];
     }
     visit(static_cast<int32_t>(base), static_cast<int32_t>(to));

@@ -22,7 +22,7 @@ Error select(const Tensor& in, int axis, const Tensor& index, const Tensor& out)
   const auto part = [&](int32_t from, int32_t to) {
     const Index i = index.values<Index>()[from];
     if (i < 0 || i >= in.sizes[axis]) {
-      error = Error::kKernelArguments;
+      error = Error::kKernelIndex;
     } else if (error == Error::kOk) {
       error = move_elements(
           in.data + static_cast<size_t>(i) * static_cast<size_t>(in_strides.of[axis]) * bytes,

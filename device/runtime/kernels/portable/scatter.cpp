@@ -37,7 +37,7 @@ Error for_each_named(const Tensor& whole, int64_t dim, const Tensor& index, cons
       [&](int32_t at, int32_t base, int32_t in_part) {
         const int64_t named = index_at(index, at, extent);
         if (named < 0) {
-          error = Error::kKernelArguments;
+          error = Error::kKernelIndex;
         } else if (error == Error::kOk) {
           visit(static_cast<int32_t>(base + named * step), in_part);
         }
