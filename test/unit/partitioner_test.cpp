@@ -475,5 +475,29 @@ graph @forward(%x: f32[2,3,4,5]) {{
   }
 }
 
+// A square costs what a product does; other powers, and those of codes, stay.
+TEST(Portable, SquaresAreProducts) {
+  const auto power = [](std::string_view type, double exponent) {
+    return parse(fmt::format(R"(
+graph @forward(%x: {0}) {{
+  %y: {0} = aten.pow.Tensor_Scalar(%x) {{exponent = {1}}}
+  return %y
+}})",
+                             type, exponent));
+  };
+  const auto backend = make_portable_backend(*find_target("imxrt700"));
+  const auto legalizes = [&](Module& module) {
+    return backend->legalize(module, module.forward(), module.forward().first_op());
+  };
+  Module square = power("f32[2,500]", 2), cube = power("f32[2,500]", 3),
+         codes = power("i8[2,500] quant<0.5>", 2);
+  const uint64_t cost = backend->cost(square.forward(), square.forward().first_op());
+  EXPECT_LT(10 * cost, backend->cost(cube.forward(), cube.forward().first_op()));
+  EXPECT_EQ(legalized(square), (std::vector<std::string_view>{"aten.mul.Tensor"}));
+  EXPECT_EQ(backend->cost(square.forward(), square.forward().first_op()), cost);
+  EXPECT_EQ(legalizes(cube), false);
+  EXPECT_EQ(legalizes(codes), false);
+}
+
 }  // namespace
 }  // namespace dtr

@@ -69,7 +69,7 @@ class PortableBackend final : public KernelBackend {
     if (op.def == &ops::kCustom) return 0;  // not known (compiler/targets/time_error.cpp)
     const portable::Work work = work_of(graph, id);
     const int64_t cycles =
-        portable::instructions(op.def->name, work) + portable::added_instructions(graph, id);
+        portable::instructions(op.def->name, work) + portable::instructions_of_rewriting(graph, id);
     return from_cpu_cycles(target_,
                            static_cast<uint64_t>(cycles) * target_.cpu.float_percent / 100);
   }

@@ -25,6 +25,11 @@ bool pads_first(const Op& op) {
          !is_transposed(op);
 }
 bool is_cut_behind(const Op& op) { return is_transposed(op) && is_asymmetric(op); }
+// The kernel of powers takes thirty times as long as that of products.
+bool is_square(const Graph& graph, const Op& op) {
+  return op.def == &ops::kPowTensorScalar && op.attributes.get<double>("exponent") == 2 &&
+         is_float(graph.type(op.operands[0]).dtype);
+}
 bool divides_by_table(const Op& op) { return op.def == &ops::kAvgPool2d && is_asymmetric(op); }
 
 // Whether a resize places pixels otherwise than PyTorch's operator of that name.
@@ -231,6 +236,14 @@ Result<bool> rewrite(Module& module, Graph& graph, OpId id) {
     DTR_TRY(make_cut_explicit(rewriter, id));
     return true;
   }
+  if (is_square(graph, op)) {
+    DTR_ASSIGN(const ValueId product,
+               rewriter.insert_value(id, {.def = &ops::kMulTensor,
+                                          .operands = {op.operands[0], op.operands[0]},
+                                          .origin = op.origin}));
+    rewriter.replace(id, product);
+    return true;
+  }
   const bool pools = divides_by_table(op);
   if (!pools && !places_otherwise(op)) return changed;
   GraphBuilder builder(module, graph, op.origin, graph.value(op.results[0]).name, id);
@@ -241,7 +254,7 @@ Result<bool> rewrite(Module& module, Graph& graph, OpId id) {
   return true;
 }
 
-int64_t added_instructions(const Graph& graph, OpId id) {
+int64_t instructions_of_rewriting(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   const int64_t result = graph.type(op.results[0]).elements();
   const int64_t operand =
@@ -251,6 +264,10 @@ int64_t added_instructions(const Graph& graph, OpId id) {
     all += instructions(def.name, {.result = makes, .operand = reads});
   };
   if (op.attributes.find("activation") != nullptr) add(ops::kClamp, result, result);
+  if (is_square(graph, op)) {
+    add(ops::kMulTensor, result, operand);
+    all -= instructions(op.def->name, {.result = result, .operand = operand});
+  }
   if (pads_first(op) || divides_by_table(op))
     add(ops::kConstantPadNd, padded_elements(graph.type(op.operands[0]).shape, pads_of(graph, op)),
         operand);
