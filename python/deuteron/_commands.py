@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _deuteron
+from ._compile import names_of
 from ._data import (
     Data,
     Path,
@@ -306,7 +307,7 @@ def qat_prepare(
         "threads": at_least("threads", threads, 0, MOST_THREADS),
         "equalize": flag("equalize", equalize),
         "observer": observer,
-        "keep_float": [text_of("keep_float", node) for node in keep_float],
+        "keep_float": names_of("keep_float", keep_float),
     }
     loader, name = samples_of(calibration)
     prepared = QatPrepared(

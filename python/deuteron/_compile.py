@@ -224,7 +224,7 @@ def compile(
     for method, each in models.items():
         own = {**options, "dims": _sizes(_value_of("dims", dims, method, models))}
         for argument, nodes in nodes_of.items():
-            own[argument] = _names(argument, _value_of(argument, nodes, method, models) or ())
+            own[argument] = names_of(argument, _value_of(argument, nodes, method, models) or ())
         loader, path = samples_of(_value_of("calibration", calibration, method, models))
         if loader is None and path:
             own["calibration"] = path
@@ -319,7 +319,7 @@ def _value_of(argument: str, value: Any, method: str, models: Mapping[str, Any])
     return value.get(method)
 
 
-def _names(argument: str, value: Any) -> list[str]:
+def names_of(argument: str, value: Any) -> list[str]:
     if isinstance(value, str):
         return [text_of(argument, value)]
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, Mapping)):

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _deuteron
-from ._compile import _names
+from ._compile import names_of
 from ._edge import (
     TAG,
     as_export,
@@ -147,8 +147,8 @@ class DeuteronCompileSpec:
         check_choice("schedule", self.schedule, ("own", "nxp-like"))
         if self.constants:
             check_choice("constants", self.constants, ("sram", "flash"))
-        object.__setattr__(self, "keep_off", tuple(_names("keep_off", self.keep_off)))
-        object.__setattr__(self, "force_on", tuple(_names("force_on", self.force_on)))
+        object.__setattr__(self, "keep_off", tuple(names_of("keep_off", self.keep_off)))
+        object.__setattr__(self, "force_on", tuple(names_of("force_on", self.force_on)))
 
     def to_compile_specs(self) -> list[Any]:
         """The same as a partitioner's list of ExecuTorch."""
