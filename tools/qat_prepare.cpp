@@ -42,10 +42,6 @@ const CLI::App* add_qat_prepare(CLI::App& app, QatPrepareOptions& o) {
                                                      QuantSpec::kObserverNames.end())))
       ->needs(data)
       ->capture_default_str();
-  verb->add_option("--keep-float", o.quantizer.keep_float,
-                   "Do not quantize a node, or every node of an operator (repeatable)")
-      ->type_name("NODE|OP")
-      ->allow_extra_args(false);
   add_threads(verb, o.quantizer.threads);
   example(verb,
           "deuteron qat-prepare models/digits_cnn/float.pt2 --calibrate "

@@ -61,6 +61,12 @@ class Stepper {
     shape.insert(shape.end() - 1, 1);
     return builder_.view(vector, shape);
   }
+  // (…, k) times (…, 1, 1).
+  Made times(ValueId vector, ValueId scale) {
+    DTR_ASSIGN(const ValueId row, as_row(vector));
+    DTR_ASSIGN(const ValueId product, mul(row, scale));
+    return flattened(product);
+  }
   int64_t row_axis(ValueId x) const { return static_cast<int64_t>(builder_.type(x).rank()) - 2; }
   int64_t extent(ValueId x, int64_t axis) const {
     return builder_.type(x).shape[static_cast<size_t>(axis)];
@@ -151,7 +157,8 @@ Result<ValueId> identities(GraphBuilder& builder, const Shape& batch, int64_t n,
   return builder.expand(one, shape);
 }
 
-// Divided by their greatest element, whose square may exceed float32; (…, 1, 1).
+// Divided by their greatest element, (…, 1, 1): its square may exceed float32, and `top` orders
+// numbers that differ from the least minus one.
 struct Scaled {
   ValueId matrices, scale;
 };
@@ -287,10 +294,10 @@ Result<Eigen> eigen(GraphBuilder& builder, ValueId matrices, bool upper, bool wi
   }
   DTR_ASSIGN(const ValueId found, elements(x));
   DTR_ASSIGN(ValueId values, builder.slice(found, rows + 1, 0, count));
-  DTR_ASSIGN(values, step.mul(values, from.scale));
   DTR_ASSIGN(values, step.flattened(values));
   DTR_ASSIGN(const Extremes in_order, top(builder, values, count, rows, false));
-  Eigen result{.values = in_order.values, .vectors = {}};
+  Eigen result;
+  DTR_ASSIGN(result.values, step.times(in_order.values, from.scale));
   if (!with_vectors) return result;
   DTR_ASSIGN(vectors, builder.slice(vectors, rows, 0, count));
   DTR_ASSIGN(vectors, builder.slice(vectors, rows + 1, 0, count));
@@ -309,10 +316,10 @@ Result<Singular> singular_of_tall(Stepper& step, GraphBuilder& builder, ValueId 
   DTR_ASSIGN(const Columns made, orthogonal_columns(step, builder, from.matrices, with_vectors));
   DTR_ASSIGN(ValueId lengths, step.sum_of_products(made.products, made.products));
   DTR_ASSIGN(lengths, step.root(lengths));
-  DTR_ASSIGN(lengths, step.mul(lengths, from.scale));
   DTR_ASSIGN(const ValueId values, step.flattened(lengths));
   DTR_ASSIGN(const Extremes in_order, top(builder, values, count, rows, true));
-  Singular result{.left = {}, .values = in_order.values, .right = {}};
+  Singular result;
+  DTR_ASSIGN(result.values, step.times(in_order.values, from.scale));
   if (!with_vectors) return result;
   DTR_ASSIGN(result.right, ordered_columns(step, builder, made.turns, in_order.indices));
   DTR_ASSIGN(const ValueId products,

@@ -429,12 +429,11 @@ struct Model {
   Editor editor;
   std::vector<std::unique_ptr<QuantizationPatterns>> patterns;
   QuantSpec::Observer observer{};
-  Separations separations;  // besides those that ranges make
+  std::vector<OpId> scaling;  // products that stay float
   Annotation annotation;
 
   Annotation annotated(Separations more) const {
-    more.asked_float = separations.asked_float;
-    more.scaling = separations.scaling;
+    more.scaling = scaling;
     Annotation made = annotate(module.forward(), patterns, more);
     for (QuantizationGroup& group : made.groups)
       if (group.spec.observer == QuantSpec::Observer::kHistogram) group.spec.observer = observer;
@@ -456,13 +455,9 @@ Result<Model> annotate_model(Module module, std::span<const std::byte> bytes,
   const RecipeSpec spec = recipe_of(settings);
   DTR_ASSIGN(const Exclusions exclusions, Exclusions::resolve(model.module, graph, spec, true));
   model.patterns = make_patterns(spec, exclusions);
-  DTR_ASSIGN(const std::vector<PlacementOverride> asked,
-             resolve_overrides(model.module, settings.keep_float, {}));
-  for (const OpId op : graph.ops()) {
-    if (asked[op.index] == PlacementOverride::kKeepOff) model.separations.asked_float.push_back(op);
+  for (const OpId op : graph.ops())
     if (scaled_inputs.contains(graph.value(graph.op(op).results[0]).name))
-      model.separations.scaling.push_back(op);
-  }
+      model.scaling.push_back(op);
   model.annotation = model.annotated({});
   return model;
 }

@@ -35,11 +35,12 @@ struct QatPrepared {
 //  times γ / √(var + eps) are quantized, and the
 //    result is divided by it before the bias and the batch norm.
 // With settings.equalize the channels are equalized before (spell_equalization.h);
-// settings.keep_float and settings.observer hold as for `compile`.
+// settings.observer holds as for `compile`. No node can be kept float: what stands between fake
+// quantizations is int8 for `compile`.
 // Gradients go straight through. With samples, ranges start from these; else the first batch sets
 // them. Errors: those of the archive; kQatQuantized (it is quantized already);
 // kPt2ControlFlow (an operator is inside of a branch or loop); kAccuracyOptions (equalization or
-// an observer without samples); kNodeUnknown; those of calibration.
+// an observer without samples); those of calibration.
 Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
                                 const CompileSettings& settings, const Samples* samples);
 

@@ -63,6 +63,7 @@ class Selections {
       : graph_(graph),
         quantized_(quantized),
         is_computed_with_(graph.value_slots()),
+        is_read_otherwise_(graph.value_slots()),
         stays_int8_(graph.op_slots()) {
     for (const OpId id : graph.ops()) order_.push_back(id);
     mark_what_is_computed_with();
@@ -104,16 +105,27 @@ class Selections {
   bool is_float_here(OpId id) const { return before_[id.index] || follows_[id.index]; }
 
   // Values, such as an index, that an op computes with; outputs of the graph are not.
+  // And values that something else than an index of an extreme reads, outputs included.
   void mark_what_is_computed_with() {
+    for (const ValueId output : graph_.outputs()) is_read_otherwise_[output.index] = true;
     for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
       const Op& op = graph_.op(*id);
       const bool passes_on = op.def == &ops::kConvert || op.def->has_trait(kMovesData);
       const bool read = !passes_on || std::ranges::any_of(op.results, [&](ValueId result) -> bool {
         return is_computed_with_[result.index];
       });
-      for (size_t i = 0; i < op.operands.size(); ++i)
-        if (op.operands[i].valid() && (read || (op.def == &ops::kIndexSelect && i == 1)))
-          is_computed_with_[op.operands[i].index] = true;
+      const bool otherwise = op.def->has_trait(kMovesData)
+                                 ? std::ranges::any_of(op.results,
+                                                       [&](ValueId result) -> bool {
+                                                         return is_read_otherwise_[result.index];
+                                                       })
+                                 : !is_index_of_extreme(op);
+      for (size_t i = 0; i < op.operands.size(); ++i) {
+        if (!op.operands[i].valid()) continue;
+        const uint32_t value = op.operands[i].index;
+        if (read || (op.def == &ops::kIndexSelect && i == 1)) is_computed_with_[value] = true;
+        if (otherwise) is_read_otherwise_[value] = true;
+      }
     }
   }
 
@@ -137,8 +149,8 @@ class Selections {
   }
 
   // Of these, those round a function that squeezes or a search in turns: an extreme of what a
-  // product makes is the same one of codes. A turn over many elements costs the CPU more in float
-  // than the quantization that the NPU's turn needs.
+  // product makes is the same one of codes, and nearly so if only its index is read. A turn over
+  // many elements costs the CPU more in float than the quantization that the NPU's turn needs.
   void leave_only_what_selects() {
     std::vector<bool> selects(graph_.op_slots());
     const auto reads = [&](const Op& op) {
@@ -153,7 +165,8 @@ class Selections {
     };
     for (const OpId id : order_) {
       const Op& op = graph_.op(id);
-      selects[id.index] = before_[id.index] && (squeezes(op) || takes_turns(op) || reads(op));
+      const bool gates = squeezes(op) && is_read_otherwise_[op.results[0].index];
+      selects[id.index] = before_[id.index] && (gates || takes_turns(op) || reads(op));
     }
     for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
       const Op& op = graph_.op(*id);
@@ -201,7 +214,7 @@ class Selections {
   const Graph& graph_;
   const std::vector<bool>& quantized_;
   std::vector<OpId> order_;
-  std::vector<bool> is_computed_with_;  // by value slot
+  std::vector<bool> is_computed_with_, is_read_otherwise_;  // by value slot
   // By op slot: what a selection reads and the selections, what follows from them alone.
   std::vector<bool> before_, follows_, stays_int8_;
 };

@@ -617,10 +617,8 @@ Result<void> check_fits(const CompiledMethods& made, const std::string& output) 
 }  // namespace
 
 CompileSettings training_settings(const CompileOptions& options) {
-  return {.observer = observer_of(options),
-          .equalize = options.equalize,
-          .keep_float = options.keep_float,
-          .threads = options.threads};
+  return {
+      .observer = observer_of(options), .equalize = options.equalize, .threads = options.threads};
 }
 
 bool is_method_name(std::string_view name) {

@@ -83,7 +83,7 @@ struct CompiledModel {
 // kSramInvalid; those of read_recipe.
 Result<CompileSettings> checked_settings(const CompileOptions& options);
 
-// What `qat_prepare` takes of the options: threads, observer, equalize, keep_float.
+// What `qat_prepare` takes of the options: threads, observer, equalize.
 CompileSettings training_settings(const CompileOptions& options);
 
 // Compiles `source`, which `options.model` names in messages, checks the program on a sample, and

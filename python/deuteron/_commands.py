@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _deuteron
-from ._compile import names_of
 from ._data import (
     Data,
     Path,
@@ -292,22 +291,20 @@ def qat_prepare(
     target: str = "imxrt700",
     equalize: bool = False,
     observer: str = "histogram",
-    keep_float: Sequence[str] = (),
     threads: int = 0,
 ) -> QatPrepared:
     """Inserts fake quantization into a float export, for quantization-aware training in PyTorch.
 
     model: an ExportedProgram, or the path or bytes of a .pt2 file. calibration: data for the initial
     ranges, as compile takes them; default: the first batch of the training sets them. equalize:
-    scales channels of activations against the weights beside them before training. observer,
-    keep_float: as compile takes them.
+    scales channels of activations against the weights beside them before training. observer:
+    as compile takes it.
     """
     check_choice("observer", observer, ("histogram", "min-max", "tail"))
     options = {
         "threads": at_least("threads", threads, 0, MOST_THREADS),
         "equalize": flag("equalize", equalize),
         "observer": observer,
-        "keep_float": names_of("keep_float", keep_float),
     }
     loader, name = samples_of(calibration)
     prepared = QatPrepared(

@@ -445,7 +445,6 @@ nb::tuple prepare(nb::handle model, const std::string& target, nb::handle loader
   reader.take("threads", options.threads)
       .take("equalize", options.equalize)
       .take("observer", options.observer)
-      .take("keep_float", options.keep_float)
       .finish();
   const QatPrepared prepared = work([&](Work& running) {
     CompileSettings settings = training_settings(options);

@@ -270,14 +270,10 @@ def test_training_with_fake_quantization(exported, samples):
     module = prepared.exported_program().module()
     assert torch.isfinite(module(samples[:1])).all()
     assert prepared.activations > 0 and prepared.weights == 2
-    first = next(node.name for node in exported.graph.nodes if node.op == "call_function")
-    kept = deuteron.qat_prepare(
-        exported, calibration=samples, keep_float=[first], equalize=True, observer="tail"
-    )
-    assert kept.weights == 1
-    assert torch.isfinite(kept.exported_program().module()(samples[:1])).all()
+    equal = deuteron.qat_prepare(exported, calibration=samples, equalize=True, observer="tail")
+    assert equal.weights == 2
+    assert torch.isfinite(equal.exported_program().module()(samples[:1])).all()
     refused("accuracy-options", deuteron.qat_prepare, exported, equalize=True)
-    refused("node-unknown", deuteron.qat_prepare, exported, keep_float=["nothing"])
     refused("python-argument", deuteron.qat_prepare, exported, observer="none")
 
 

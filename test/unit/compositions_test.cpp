@@ -259,6 +259,18 @@ TEST(Compositions, EigenvaluesAreOfTheTriangleThatIsRead) {
   EXPECT_NEAR(below[0] * below[1], 1 * 4 - 3 * 3, 1e-5);
 }
 
+// Columns that are ordered before they are scaled: each is there once.
+TEST(Compositions, LargeMatricesHaveOrthogonalEigenvectors) {
+  Built built;
+  const ValueId x = built.input({2, 2}, 1e9, 1e9);
+  const auto made = eigen(built.builder(), x, true, true);
+  ASSERT_TRUE(made);
+  EXPECT_NEAR(built.values(made->values).second[1], 5e9, 1e3);
+  const auto vectors = built.values(made->vectors).second;  // by rows: 2 1 / -1 2, over √5
+  EXPECT_NEAR(std::abs(vectors[0]), 2 / std::sqrt(5), 1e-6);
+  EXPECT_NEAR(vectors[0] * vectors[1] + vectors[2] * vectors[3], 0, 1e-6);
+}
+
 // Ten elements of 3: one singular value, √10 · 3.
 TEST(Compositions, SingularValuesOfRankOne) {
   Built built;

@@ -261,6 +261,12 @@ TEST(NeutronSupport, KeepsSelectionsFloat) {
       "%p: f32[3,4] = aten.softmax(%l) {dim = 1}\n %i: i64[3] = aten.argmax(%p) {dim = 1}\n"
       "%y: i64[3,1] = aten.view(%i) {size = [3, 1]}";
   expect(fmt::format("{}{}", kLayer, kOutput), "", {"p", "i"});
+  // So is that of probabilities of which nothing but the index is read, also moved before.
+  constexpr std::string_view kIndexAlone =
+      "%p: f32[3,4] = aten.softmax(%l) {dim = 1}\n %v: f32[4,3] = aten.permute(%p) {dims = [1, "
+      "0]}\n"
+      "%i: i64[3] = aten.argmax(%v) {dim = 0}\n %y: i64[3] = aten.add.Tensor(%i, %i)";
+  expect(fmt::format("{}{}", kLayer, kIndexAlone), "", {"p", "v", "i"});
   constexpr std::string_view kOfLayer =
       "%i: i64[3] = aten.argmax(%l) {dim = 1}\n %y: i64[3] = aten.add.Tensor(%i, %i)";
   expect(fmt::format("{}{}", kLayer, kOfLayer), "", {"l", "i"});

@@ -340,18 +340,6 @@ TEST(Qat, ChannelsAreEqualized) {
   }
 }
 
-// A node that is to stay float has no fake quantization.
-TEST(Qat, NodesStayFloat) {
-  CompileSettings keeping = settings();
-  keeping.keep_float = {"linear"};
-  const auto prepared = prepare(trained("equalized.pt2"), trained("equalized.npz"), keeping);
-  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
-  EXPECT_EQ(prepared->weights, 5U);
-  keeping.keep_float = {"nothing"};
-  EXPECT_EQ(error_id(prepare(trained("equalized.pt2"), trained("equalized.npz"), keeping)),
-            "node-unknown");
-}
-
 TEST(Qat, EqualizationNeedsSamples) {
   const Bytes bytes = test::read_bytes(trained("equalized.pt2"));
   auto module = parse_pt2(bytes, "equalized.pt2");

@@ -112,7 +112,9 @@ Result<Values> matrix_power(NodeImport& node) {
     DTR_ASSIGN(const ValueId identity, compositions::identity_like(node, x));
     return one(node.expand(identity, shape));
   }
+  std::optional<GraphBuilder::KeepsFloat> kept;  // as the inverse is
   if (power < 0) {
+    kept.emplace(node);
     DTR_ASSIGN(x, inverted(node, x));
     power = -power;
   }

@@ -40,6 +40,12 @@ Result<Values> singular_of(NodeImport& node, bool full, bool transposes) {
     DTR_TRY(node.string("driver"));
   }
   const bool with_vectors = asked && (node.is_read(0) || node.is_read(2));
+  const Shape& shape = node.type(matrix).shape;
+  if (with_vectors && full && shape.size() >= 2 &&
+      std::max(shape.back(), shape[shape.size() - 2]) > compositions::kMostSteps)
+    return node.unsupported(
+        fmt::format("the complete bases of matrices of {}", to_string(shape)),
+        "call torch.linalg.svd(x, full_matrices=False), if the first vectors are enough");
   DTR_ASSIGN(auto found, compositions::singular(node, matrix, with_vectors, full));
   if (!with_vectors) {
     // What nobody reads, or torch.svd(compute_uv=False) fills with zeros.
@@ -56,7 +62,7 @@ Result<Values> singular_of(NodeImport& node, bool full, bool transposes) {
   return Values{found.left, found.values, found.right};
 }
 Result<Values> singular(NodeImport& node) {
-  const bool decomposed = node.node().target.starts_with("aten._");
+  const bool decomposed = node.node().target.find("_linalg_svd") != std::string_view::npos;
   DTR_ASSIGN(const bool full, node.boolean("full_matrices", !decomposed));
   return singular_of(node, full, true);
 }
@@ -73,11 +79,13 @@ Result<Values> singular_values(NodeImport& node) {
   return Values{found.values};
 }
 
-// A tolerance as (…, 1, 1); invalid if there is none.
+// A tolerance as (…, 1, 1); invalid if there is none, or an absolute one of 0, which PyTorch takes
+// for none.
 Result<ValueId> tolerance(NodeImport& node, std::string_view name, ValueId like) {
   if (!node.has(name)) return ValueId{};
   if (!node.has_tensor(name)) {
     DTR_ASSIGN(const double number, node.number(name));
+    if (name == "atol" && !(number > 0)) return ValueId{};
     return number_like(node, like, number);
   }
   DTR_ASSIGN(ValueId value, node.tensor(name));
@@ -109,7 +117,7 @@ Result<ValueId> maybe_hermitian(NodeImport& node) {
 Result<Values> pseudo_inverse(NodeImport& node) {
   DTR_ASSIGN(const ValueId matrix, maybe_hermitian(node));
   DTR_ASSIGN(Tolerances bounds, tolerances(node, matrix));
-  if (node.node().target == "aten.pinverse.default" && !bounds.relative.valid()) {
+  if (node.node().target.ends_with("pinverse.default") && !bounds.relative.valid()) {
     DTR_ASSIGN(bounds.relative, number_like(node, matrix, 1e-15));
   }
   return one(compositions::pseudo_inverse(node, matrix, bounds.absolute, bounds.relative));
