@@ -498,6 +498,12 @@ class eigen(nn.Module):
         results += [torch.linalg.cond(tall, -2), torch.linalg.norm(tall, "nuc")]
         results += [torch.linalg.matrix_norm(x, 2, dim=(0, 2), keepdim=True)]
         results += [torch.linalg.matrix_norm(x, -2), torch.linalg.eigvalsh(vector[:1, None])]
+        values, vectors = torch.linalg.eigh(whole * 1e8)
+        results += [values / 1e8, vectors.mT @ vectors, torch.linalg.svd(tall * 1e9)[2] ** 2]
+        steep = torch.diag(vector[:2].abs() * torch.tensor([1, 1e-9]))
+        results += [torch.pinverse(steep) * torch.tensor([1, 1e-9])]
+        results += [torch.linalg.pinv(steep, atol=0.0)]
+        results += [torch.linalg.matrix_rank(steep, atol=0.0)]
         return tuple(results)
 
 
