@@ -24,7 +24,6 @@
 #include "compiler/quantizer/pattern.h"
 #include "compiler/quantizer/separations.h"
 #include "compiler/recipes/recipe.h"
-#include "compiler/recipes/selection.h"
 #include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
 #include "compiler/transforms/pipelines.h"
