@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/ops/ops.h"
 #include "compiler/quantizer/places.h"
@@ -269,12 +270,18 @@ class Annotator {
       if (!of_root[id.index])
         of_root[id.index] = std::ranges::any_of(graph_.op(id).operands, from_root);
       if (!of_root[id.index]) continue;
-      specs[id.index].reset();
-      annotation_.reasons[id.index] = FloatReason{
-          "quantizer-divisor",
-          "a float operator divides by the root that it makes; in int8 a small one would be zero",
-          "divide by a constant, or multiply by a reciprocal that the model computes"};
+      leave_float(
+          specs, id,
+          FloatReason{"quantizer-divisor",
+                      "a float operator divides by the root that it makes; in int8 a small one "
+                      "would be zero",
+                      "divide by a constant, or multiply by a reciprocal that the model computes"});
     }
+  }
+
+  void leave_float(std::vector<std::optional<OpAnnotation>>& specs, OpId id, FloatReason reason) {
+    specs[id.index].reset();
+    annotation_.reasons[id.index] = std::move(reason);
   }
 
   // The index of the greatest or least element of what is float otherwise: elements of one code
@@ -295,12 +302,12 @@ class Annotator {
         const OpId producer = graph_.producer(value);
         if (!producer.valid() || !specs[producer.index]) {
           for (const OpId each : chain) {
-            specs[each.index].reset();
-            annotation_.reasons[each.index] = FloatReason{
-                "quantizer-alone",
-                "the index of an extreme of floats would be another one in int8, where elements "
-                "near it have the same code",
-                "quantize the operator that makes its operand"};
+            leave_float(specs, each,
+                        FloatReason{"quantizer-alone",
+                                    "the index of an extreme of floats would be another one in "
+                                    "int8, where elements "
+                                    "near it have the same code",
+                                    "quantize the operator that makes its operand"});
           }
           break;
         }
@@ -321,19 +328,20 @@ class Annotator {
 
   void keep_selections_float(std::vector<std::optional<OpAnnotation>>& specs) {
     for (const OpId id : find_selecting(graph_, are_quantized(specs))) {
-      specs[id.index].reset();
-      annotation_.reasons[id.index] = FloatReason{
-          "quantizer-selection",
-          "it is part of a selection (topk, argmax of probabilities); in int8 near elements have "
-          "one code, so that others would be selected",
-          "nothing, if float is fast enough; else select by what a layer computes"};
+      leave_float(
+          specs, id,
+          FloatReason{"quantizer-selection",
+                      "it is part of a selection (topk, argmax of probabilities); in int8 near "
+                      "elements have "
+                      "one code, so that others would be selected",
+                      "nothing, if float is fast enough; else select by what a layer computes"});
     }
   }
 
   void keep_exact_float(std::vector<std::optional<OpAnnotation>>& specs, ReadExactly as) {
     for (const OpId id : find_read_exactly(graph_, are_quantized(specs), as)) {
-      specs[id.index].reset();
-      annotation_.reasons[id.index] =
+      leave_float(
+          specs, id,
           as == ReadExactly::kPlaces
               ? FloatReason{"quantizer-places",
                             "it computes places of elements; in int8 they would be those of others",
@@ -341,7 +349,7 @@ class Annotator {
               : FloatReason{
                     "quantizer-exact",
                     "a factorization or a mask reads it, for which int8 has too few codes",
-                    "nothing, if float is fast enough; else compute it outside of the model"};
+                    "nothing, if float is fast enough; else compute it outside of the model"});
     }
   }
 
