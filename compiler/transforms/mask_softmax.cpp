@@ -6,10 +6,11 @@
 //
 // A computed mask is handled as well: a `where` that puts such a number into the scores, or a sum
 // with a tensor and such numbers, perhaps inside of other sums; and a sum or difference with a mask
-// of floats that is made of inputs, whose elements of −9,999 or less exclude. Whether a row is left
-// without a score is not known then; such a row gives zeros, where PyTorch gives NaN for −inf.
-// Several masks, such as a causal one and one of padding, are joined. Ops that make zeros of such
-// rows behind the softmax go.
+// of floats that is made of inputs, whose elements of −9,999 or less exclude, or of −999 or less
+// where it is a product with ±1,000, as (1 − mask) · −1000. Whether a row is left without a score
+// is not known then; such a row gives zeros, where PyTorch gives NaN for −inf. Several masks, such
+// as a causal one and one of padding, are joined. Ops that make zeros of such rows behind the
+// softmax go.
 //
 // The exponential of a sum with a constant that excludes with −inf, or −1e9 or less, becomes
 // exp(x · part) · part, with part 0 for excluded elements and 1 for others. What is excluded is
@@ -342,6 +343,25 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
       value = graph_.op(graph_.producer(value)).operands[0];
     return graph_.type(value).elements() < element_count(scores) && !adds_mask(value);
   }
+  // What its elements exclude with: a product of zeros and ones and a number that excludes tells,
+  // else numbers are taken that are no scores.
+  double limit_of(ValueId mask) const {
+    constexpr double kLeastFactor = 1000;
+    constexpr double kRounded = .999;
+    while (graph_.producer(mask).valid()) {
+      const Op& op = graph_.op(graph_.producer(mask));
+      if (op.def == &ops::kMulTensor) {
+        for (const ValueId operand : op.operands) {
+          const double factor = std::abs(uniform_value(module_, graph_, operand).value_or(0));
+          if (factor >= kLeastFactor) return std::max(-kRounded * factor, kExcludedByInput);
+        }
+        break;
+      }
+      if (!moves_only(op) && op.def != &ops::kNeg) break;
+      mask = op.operands[0];
+    }
+    return kExcludedByInput;
+  }
   // A sum with a constant that excludes, which lift_masks takes apart.
   bool adds_mask(ValueId value) const {
     const std::optional<Combined> sum = combined(value, ops::kAddTensor, true);
@@ -423,7 +443,7 @@ class MaskSoftmax : public EachOpPass<MaskSoftmax> {
         DTR_ASSIGN(mask, insert(softmax, exact, ops::kNeg, {mask}));
       }
       DTR_ASSIGN(const ValueId excludes,
-                 insert(softmax, exact, ops::kLeTensor, {mask, number(kExcludedByInput)}));
+                 insert(softmax, exact, ops::kLeTensor, {mask, number(limit_of(mask))}));
       DTR_ASSIGN(const ValueId left,
                  insert(softmax, exact, ops::kMaskedFill, {mask, excludes}, {{"value", 0.0}}));
       DTR_ASSIGN(const ValueId rest, insert(softmax, origin, ops::kAddTensor, {other, left}));
