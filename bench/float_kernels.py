@@ -277,18 +277,22 @@ def products(channels, size):
     return graph
 
 
-def conversions(elements):
-    """On a machine whose programs convert with the portable kernels."""
-    graph = Graph(f"conversions_{elements}", elements < 1000, "imxrt700")
-    shape = [1, elements]
-    graph.add("quantize", [graph.input(shape)], shape, dtype=CODES)
-    graph.add("dequantize", [graph.input(shape, CODES, -100, 100)], shape)
+def conversions(shape):
+    """On a machine whose programs convert with the portable kernels: in one order, and of images
+    between channels first and channels last."""
+    elements = count(shape)
+    graph = Graph(f"conversions_{'x'.join(map(str, shape))}", elements < 1000, "imxrt700")
+    last = CODES[0], f" channels_last{CODES[1]}"
+    orders = (CODES, last) if len(shape) == 4 else (CODES,)
+    for codes in orders:
+        graph.add("quantize", [graph.input(shape)], shape, dtype=codes)
+        graph.add("dequantize", [graph.input(shape, codes, -100, 100)], shape)
     return graph
 
 
 def graphs():
-    for elements in (10, 64, 2048):
-        yield conversions(elements)
+    for shape in ([1, 10], [1, 64], [1, 2048], [1, 4, 8, 8], [1, 16, 12, 12]):
+        yield conversions(shape)
     for shape in ([1, 64], [1, 2048]):
         yield unary(shape)
     for shape in ([1, 4, 8, 8], [1, 1024]):
@@ -300,12 +304,9 @@ def graphs():
 
 # ---- fit
 
-# Costs that are not fitted. Conversions stand at the borders of nearly every program: theirs are
-# what was fitted to the MLPerf Tiny models, so much an element and nothing for a call. What it takes
-# to choose among boxes depends on them: so much a score, of test/data/litert/ssd.tflite.
+# Costs that are not fitted. What it takes to choose among boxes depends on them: so much a score, of
+# test/data/litert/ssd.tflite.
 KEPT = {
-    "dequantize": [0, 42, 0, 0],
-    "quantize": [0, 24, 0, 0],
     "tflite.detection_postprocess": [3000, 0, 140, 0],
     "tflite.non_max_suppression": [3000, 0, 140, 0],
 }

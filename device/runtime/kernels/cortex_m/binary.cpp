@@ -48,23 +48,10 @@ void map_run(const int8_t* x, int32_t x_step, const int8_t* y, int32_t y_step, i
     *z++ = static_cast<int8_t>(f(int32_t{*x}, int32_t{*y}));
 }
 
-// out = f(a, b) for codes, broadcast: runs of elements that are contiguous in the result. f takes
-// two int32, or lanes as well.
+// out = f(a, b) for codes, broadcast: runs of elements that are contiguous in the result. A
+// function of its own leaves all registers to the loop of the common case.
 template <class F>
-Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
-  if (!portable::broadcasts_to(a, out) || !portable::broadcasts_to(b, out))
-    return Error::kKernelArguments;
-  if (a.dtype != ScalarType::kChar || b.dtype != ScalarType::kChar ||
-      out.dtype != ScalarType::kChar)
-    return Error::kKernelDtype;
-  if (is_empty(out)) return Error::kOk;
-  const int8_t* x = a.values<int8_t>();
-  const int8_t* y = b.values<int8_t>();
-  int8_t* z = out.values<int8_t>();
-  if (same_shape(a, out) && same_shape(b, out) && same_order(a, out) && same_order(b, out)) {
-    map_run(x, 1, y, 1, z, static_cast<int32_t>(out.elements()), f);
-    return Error::kOk;
-  }
+__attribute__((noinline)) void map_runs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
   const portable::Strides x_strides = portable::broadcast_strides(a, out.rank),
                           y_strides = portable::broadcast_strides(b, out.rank);
   int32_t sizes[kMaxRank];
@@ -74,10 +61,28 @@ Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
     if (sizes[dim] != 1) inner = dim;
   const int32_t count = out.rank == 0 ? 1 : std::exchange(sizes[inner], 1);
   const auto run = [&](int32_t i, int32_t j, int32_t k) {
-    map_run(x + i, x_strides.of[inner], y + j, y_strides.of[inner], z + k, count, f);
+    map_run(a.values<int8_t>() + i, x_strides.of[inner], b.values<int8_t>() + j,
+            y_strides.of[inner], out.values<int8_t>() + k, count, f);
   };
   portable::for_each_offset({sizes, out.rank}, run, x_strides, y_strides,
                             portable::strides_of(out));
+}
+
+// out = f(a, b) for codes, broadcast. f takes two int32, or lanes as well.
+template <class F>
+Error map_pairs(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
+  if (!portable::broadcasts_to(a, out) || !portable::broadcasts_to(b, out))
+    return Error::kKernelArguments;
+  if (a.dtype != ScalarType::kChar || b.dtype != ScalarType::kChar ||
+      out.dtype != ScalarType::kChar)
+    return Error::kKernelDtype;
+  if (is_empty(out)) return Error::kOk;
+  if (same_shape(a, out) && same_shape(b, out) && same_order(a, out) && same_order(b, out)) {
+    map_run(a.values<int8_t>(), 1, b.values<int8_t>(), 1, out.values<int8_t>(),
+            static_cast<int32_t>(out.elements()), f);
+  } else {
+    map_runs(a, b, out, f);
+  }
   return Error::kOk;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <type_traits>
 
+#include "device/runtime/kernels/portable/convert.h"
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -34,11 +35,18 @@ Error compare_number(std::span<Value* const> values, Compare compare) {
   const Tensor& out = arguments.output(2);
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (out.dtype != ScalarType::kBool) return Error::kKernelDtype;
+  const auto whole = convert<int32_t>(number);
   return for_element_type(in.dtype, [&]<class T>(T*) {
+    if (std::is_integral_v<T> && whole == number) {  // without functions for numbers of 64 bits
+      map_elements<T, uint8_t>(in, out, [=](T x) {
+        return static_cast<uint8_t>(compare(static_cast<int64_t>(x), int64_t{whole}));
+      });
+      return Error::kOk;
+    }
     using Common = std::conditional_t<std::is_same_v<T, float>, float, double>;
     const auto other = static_cast<Common>(number);
     map_elements<T, uint8_t>(
-        in, out, [&](T x) { return static_cast<uint8_t>(compare(static_cast<Common>(x), other)); });
+        in, out, [=](T x) { return static_cast<uint8_t>(compare(static_cast<Common>(x), other)); });
     return Error::kOk;
   });
 }

@@ -2,6 +2,7 @@
 // quant_max, dtype, out_dtype, out)
 #include "device/runtime/kernels/portable/channels.h"
 #include "device/runtime/kernels/portable/kernels.h"
+#include "device/runtime/kernels/portable/quantization.h"
 
 namespace dtr::runtime::portable {
 
@@ -19,8 +20,8 @@ Error dequantize_per_channel_out(std::span<Value* const> values) {
       const auto scale = static_cast<float>(channels.scale(channel));
       const int64_t zero_point = channels.zero_point(channel);
       if (zero_point < INT32_MIN || zero_point > INT32_MAX) return Error::kKernelArguments;
-      map_channel<T, float>(in, out, axis, channel,
-                            [&](T q) { return static_cast<float>(q - zero_point) * scale; });
+      map_dequantized<T>(static_cast<int32_t>(zero_point), scale,
+                         [&](auto f) { map_channel<T, float>(in, out, axis, channel, f); });
     }
     return Error::kOk;
   });

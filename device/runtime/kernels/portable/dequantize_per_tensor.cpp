@@ -2,6 +2,7 @@
 // dtype, out_dtype, out)
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
+#include "device/runtime/kernels/portable/quantization.h"
 
 namespace dtr::runtime::portable {
 
@@ -14,8 +15,7 @@ Error dequantize_per_tensor_out(std::span<Value* const> values) {
   if (!arguments.good() || !same_shape(in, out)) return Error::kKernelArguments;
   if (out.dtype != ScalarType::kFloat) return Error::kKernelDtype;
   return for_quantized_type(in.dtype, [&]<class T>(T*) {
-    map_elements<T, float>(
-        in, out, [&](T q) { return static_cast<float>(int64_t{q} - zero_point) * scale; });
+    map_dequantized<T>(zero_point, scale, [&](auto f) { map_elements<T, float>(in, out, f); });
     return Error::kOk;
   });
 }

@@ -57,15 +57,19 @@ void for_each_offset(std::span<const int32_t> sizes, Visit visit, const S&... st
   int last = static_cast<int>(sizes.size()) - 1;
   while (last > 0 && sizes[static_cast<size_t>(last)] == 1) --last;
   const int32_t run = last < 0 ? 1 : sizes[static_cast<size_t>(last)];
+  uint32_t steps[kStreams] = {};
+  for (size_t s = 0; last >= 0 && s < kStreams; ++s)
+    steps[s] = static_cast<uint32_t>(all[s]->of[last]);
   while (true) {
-    uint32_t at[kStreams];
-    for (size_t s = 0; s < kStreams; ++s) at[s] = offsets[s];
-    for (int32_t k = 0; k < run; ++k) {
-      [&]<size_t... I>(std::index_sequence<I...>) { visit(static_cast<int32_t>(at[I])...); }
-      (std::make_index_sequence<kStreams>());
-      if (last < 0) return;
-      for (size_t s = 0; s < kStreams; ++s) at[s] += static_cast<uint32_t>(all[s]->of[last]);
+    // Without loops over the streams, so that offsets and steps stay in registers.
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      uint32_t at[] = {offsets[I]...};
+      for (int32_t k = run; k > 0; --k) {
+        visit(static_cast<int32_t>(at[I])...);
+        ((at[I] += steps[I]), ...);
+      }
     }
+    (std::make_index_sequence<kStreams>());
     int dim = last - 1;
     for (; dim >= 0; --dim) {
       for (size_t s = 0; s < kStreams; ++s) offsets[s] += static_cast<uint32_t>(all[s]->of[dim]);
@@ -191,7 +195,7 @@ void map_broadcast(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
     for (size_t i = 0; i < count; ++i) z[i] = f(x[i], y[i]);
   } else {
     for_each_offset(
-        out.shape(), [&](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); },
+        out.shape(), [=](int32_t i, int32_t j, int32_t k) { z[k] = f(x[i], y[j]); },
         broadcast_strides(a, out.rank), broadcast_strides(b, out.rank), strides_of(out));
   }
 }

@@ -1,6 +1,7 @@
 // aten::linear.out(input [.., I], weight [O, I], bias [O], out [.., O]) and
 // aten::addmm.out(self, mat1 [N, I], mat2 [I, O], beta, alpha, out [N, O]): beta · self + alpha ·
 // mat1 · mat2. Float.
+#include "device/runtime/kernels/portable/dot.h"
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -11,12 +12,6 @@ bool all_float(std::initializer_list<const Tensor*> tensors) {
   return std::ranges::all_of(tensors, [](const Tensor* tensor) {
     return tensor == nullptr || tensor->dtype == ScalarType::kFloat;
   });
-}
-
-float dot(const float* a, int32_t a_stride, const float* b, int32_t b_stride, int32_t count) {
-  float sum = 0;
-  for (int32_t i = 0; i < count; ++i) sum += a[i * a_stride] * b[i * b_stride];
-  return sum;
 }
 
 }  // namespace

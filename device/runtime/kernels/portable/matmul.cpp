@@ -1,6 +1,7 @@
 // aten::mm.out(self [M, K], mat2 [K, N], out), aten::bmm.out(self [B, M, K], mat2 [B, K, N], out)
 // and aten::matmul.out(self, other, out), which broadcasts the dimensions before the last two.
 // Float.
+#include "device/runtime/kernels/portable/dot.h"
 #include "device/runtime/kernels/portable/elements.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
@@ -45,10 +46,9 @@ Error matmul_out(std::span<Value* const> values) {
       for (int32_t column = 0; column < columns; ++column) {
         const float* x = a.values<float>() + from_a + row * a_row;
         const float* y = b.values<float>() + from_b + column * b_column;
-        float sum = 0;
-        for (int32_t k = 0; k < inner; ++k) sum += x[k * a_inner] * y[k * b_inner];
         out.values<float>()[to + row * out_strides.of[out.rank - 2] +
-                            column * out_strides.of[out.rank - 1]] = sum;
+                            column * out_strides.of[out.rank - 1]] =
+            dot(x, a_inner, y, b_inner, inner);
       }
     }
   };

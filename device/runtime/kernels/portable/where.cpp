@@ -12,12 +12,13 @@ Error choose(const Tensor& condition, const Tensor& a, const Tensor& b, const Te
   const Strides strides = strides_of(out);
   const Strides of_a = broadcast_strides(a, out.rank), of_b = broadcast_strides(b, out.rank);
   const Strides of_condition = broadcast_strides(condition, out.rank);
+  const auto* chosen = condition.values<uint8_t>();
+  const T* x = a.values<T>();
+  const T* y = b.values<T>();
+  T* z = out.values<T>();
   for_each_offset(
       out.shape(),
-      [&](int32_t c, int32_t i, int32_t j, int32_t k) {
-        out.values<T>()[k] =
-            condition.values<uint8_t>()[c] != 0 ? a.values<T>()[i] : b.values<T>()[j];
-      },
+      [=](int32_t c, int32_t i, int32_t j, int32_t k) { z[k] = chosen[c] != 0 ? x[i] : y[j]; },
       of_condition, of_a, of_b, strides);
   return Error::kOk;
 }
