@@ -110,11 +110,7 @@ Result<Module> read_model(const std::string& path, const DimensionSizes& sizes) 
 Result<Module> read_model(FileContents file, FileKind kind, const std::string& path,
                           const DimensionSizes& sizes) {
   if (kind == FileKind::kPt2) return pt2::read_pt2(std::move(file), path, sizes);
-  if (kind == FileKind::kOnnx) {
-    DTR_ASSIGN(Module module, onnx::import_onnx(file.bytes(), path, sizes));
-    module.constants.keep(std::move(file));
-    return module;
-  }
+  if (kind == FileKind::kOnnx) return onnx::read_onnx(std::move(file), path, sizes);
   if (kind == FileKind::kTflite) return tflite::read_tflite(std::move(file), path, sizes);
   DTR_TRY(check_has_open_dimensions(kind, path, sizes));
   if (kind != FileKind::kText) return not_a_model(kind, path);

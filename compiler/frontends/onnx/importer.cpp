@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "compiler/ir/verifier.h"
 #include "compiler/ops/ops.h"
@@ -117,6 +118,8 @@ Result<Module> Importer::run() && {
   DTR_TRY(check_operators());
   Scope scope{.versions = &versions_};
   add_stored(model_.graph(), scope);
+  for (pb::TensorProto& tensor : *model_.mutable_graph()->mutable_initializer())
+    unread_.emplace(&tensor, &tensor);
   DTR_TRY(add_inputs(scope));
   std::vector<std::string> outputs;
   for (const pb::ValueInfoProto& output : model_.graph().output()) outputs.push_back(output.name());
@@ -346,6 +349,11 @@ Result<Binding> Importer::lookup(const std::string& name, const Scope& scope, co
     if (stored != at->stored.end() &&
         (stored->second->data_type() == kInt4 || stored->second->data_type() == kUint4))
       four_bits_.insert(value.index);
+    // The main graph is imported once, so that none of its tensors is read again.
+    if (const auto unread =
+            stored != at->stored.end() ? unread_.find(stored->second) : unread_.end();
+        unread != unread_.end() && unread->second->has_raw_data())
+      const std::unique_ptr<std::string> elements(unread->second->release_raw_data());
     return at->bindings.emplace(name, Binding{value}).first->second;
   }
   return fail(DiagnosticId::kOnnxInvalid,
@@ -566,11 +574,11 @@ Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& 
   return Importer(model, path, sizes).run();
 }
 
-Result<Module> read_onnx(const std::string& path, const DimensionSizes& sizes) {
+Result<Module> read_onnx(FileContents file, const std::string& path, const DimensionSizes& sizes) {
   std::optional<pb::ModelProto> model;
   {
-    DTR_ASSIGN(const FileContents contents, FileContents::read(path));
-    DTR_ASSIGN(model, parse(contents.bytes(), path));
+    const FileContents parsed = std::move(file);
+    DTR_ASSIGN(model, parse(parsed.bytes(), path));
   }
   return Importer(*model, path, sizes).run();
 }

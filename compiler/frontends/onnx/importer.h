@@ -92,6 +92,8 @@ class Importer {
   tl::unexpected<Diagnostic> invalid(std::string reason, std::string node) const;
 
   pb::ModelProto& model_;
+  // Stored tensors of the main graph, whose elements are let go when they are read.
+  std::unordered_map<const pb::TensorProto*, pb::TensorProto*> unread_;
   const DimensionSizes& sizes_;
   std::set<std::string> used_sizes_;           // names of `sizes_` that a dimension has
   std::map<std::string, int64_t> open_sizes_;  // by name in the file

@@ -15,15 +15,15 @@
 
 namespace dtr::onnx {
 
-// An imported model. Shapes, inputs and outputs are those of the file, contiguous.
-// Reads a model. External data are read from files in the folder of `path`. Errors: file-not-found
-// and ids onnx-*, each with the tensor or node at fault.
-// Open dimensions have the sizes of `sizes`, by their names (dim_param) or as "INPUT.NUMBER"; an
-// open batch without one is 1. Error: kOnnxUnsupportedShape (a
-// name that no dimension has, two sizes of one name).
-Result<Module> read_onnx(const std::string& path, const DimensionSizes& sizes = {});
-// The same for a file in memory, of which nothing is kept; `path` names it in messages, and its
-// folder holds external data. Errors: ids onnx-*.
+// Reads a model; its shapes, inputs and outputs are those of the file, contiguous. `path` names it
+// in messages, and its folder holds external data. The file is let go as soon as it is parsed, and
+// each stored tensor when it is read, so that no element is in memory twice. Open dimensions have
+// the sizes of `sizes`, by their names (dim_param) or as "INPUT.NUMBER"; an open batch without one
+// is 1. Errors: ids onnx-*, each with the tensor or node at fault; kOnnxUnsupportedShape also for a
+// name that no dimension has, two sizes of one name.
+Result<Module> read_onnx(FileContents file, const std::string& path,
+                         const DimensionSizes& sizes = {});
+// The same for a file in memory, of which nothing is kept.
 Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path,
                            const DimensionSizes& sizes = {});
 
