@@ -29,6 +29,10 @@ case(
 )
 for dtype in (torch.int8, torch.int32, torch.int64, torch.bool):
     case(f"float_to_{dtype}", "aten::_to_copy.out", [x * 40, False, None], (x * 40).to(dtype))
+far = torch.tensor(
+    [2.0**30, -(2.0**30), 2.0**31, -(2.0**31), 3e9, -5e9, 1e12, -1e18, 0.9, -0.9]
+)
+case("far_float_to_long", "aten::_to_copy.out", [far, False, None], far.to(torch.int64))
 case("long_to_float", "aten::_to_copy.out", [wide, False, None], wide.float())
 case("long_to_bool", "aten::_to_copy.out", [wide, False, None], wide.bool())
 case("bool_to_float", "aten::_to_copy.out", [x > 0, False, None], (x > 0).float())
@@ -64,6 +68,7 @@ for name in ("eq", "ne", "lt", "le", "gt", "ge"):
     )
     case(f"{name}_fraction", f"aten::{name}.Scalar_out", [codes, 2.5], function(codes, 2.5))
     case(f"{name}_long", f"aten::{name}.Scalar_out", [wide, -1], function(wide, -1))
+    case(f"{name}_far", f"aten::{name}.Scalar_out", [wide, 2**40], function(wide, 2**40))
 a, b = x > 0, y[:, :1].contiguous() > 0
 for name in ("and", "or", "xor"):
     case(name, f"aten::logical_{name}.out", [a, b], getattr(torch, f"logical_{name}")(a, b))
