@@ -68,10 +68,14 @@ class PortableBackend final : public KernelBackend {
     const Op& op = graph.op(id);
     if (op.def == &ops::kCustom) return 0;  // not known (compiler/targets/time_error.cpp)
     const portable::Work work = work_of(graph, id);
-    const int64_t cycles =
-        portable::instructions(op.def->name, work) + portable::instructions_of_rewriting(graph, id);
-    return from_cpu_cycles(target_,
-                           static_cast<uint64_t>(cycles) * target_.cpu.float_percent / 100);
+    const auto cycles = [&](int64_t instructions) {
+      return from_cpu_cycles(target_,
+                             static_cast<uint64_t>(instructions) * target_.cpu.float_percent / 100);
+    };
+    const int64_t own = portable::instructions(op.def->name, work),
+                  others = portable::instructions_of_rewriting(graph, id);
+    // Kernels beside its own are rounded by themselves, as in the program; one may take its place.
+    return others < 0 ? cycles(own + others) : cycles(own) + cycles(others);
   }
 
   Result<bool> legalize(Module& module, Graph& graph, OpId id) const override {
