@@ -44,9 +44,12 @@ class GridAxis {
 
   Taps taps(double place) const {
     const auto count = static_cast<double>(extent_);
-    const double at = aligned_ ? (place + 1) / 2 * (count - 1) : ((place + 1) * count - 1) / 2;
+    double at = aligned_ ? (place + 1) / 2 * (count - 1) : ((place + 1) * count - 1) / 2;
     Taps taps;
-    if (!(std::abs(at) < 1e9)) return taps;
+    if (!(std::abs(at) <= 1e9)) {  // as in PyTorch, where an integer cannot hold it
+      if (padding_ == 0) return taps;
+      at = padding_ == 1 && at > 0 ? count - 1 : 0;
+    }
     if (mode_ == 2) {
       const double left = std::floor(at), t = at - left;
       const double distances[] = {t + 1, t, 1 - t, 2 - t};

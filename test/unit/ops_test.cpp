@@ -337,6 +337,21 @@ TEST(Ops, OnePixelIsReflectedEverywhere) {
             (std::vector<float>{1, 2, 4}));
 }
 
+// PyTorch: what an integer cannot hold is at the image's end, or reflected to its first pixel.
+TEST(Ops, PlacesBehindEveryIntegerAreAtTheEnd) {
+  for (const int mode : {0, 1, 2})
+    for (const int padding : {0, 1, 2})
+      EXPECT_EQ(evaluate<float>("%x: f32[1,1,1,3] = constant dense<1, 2, 4>\n"
+                                "  %g: f32[1,1,3,2] = constant dense<3e38, 0, -1e12, 0, 1e12, 0>",
+                                fmt::format("f32[1,1,1,3] = aten.grid_sampler_2d(%x, %g) "
+                                            "{{interpolation_mode = {}, padding_mode = {}, "
+                                            "align_corners = true}}",
+                                            mode, padding)),
+                padding == 0   ? (std::vector<float>{0, 0, 0})
+                : padding == 1 ? (std::vector<float>{4, 1, 4})
+                               : (std::vector<float>{1, 1, 1}));
+}
+
 // Rows that the index names outside of the tensor are written nowhere; programs refuse them.
 TEST(Ops, RowsOutsideAreNotWritten) {
   constexpr std::string_view kText = R"(graph @forward(%i: i64[3]) {{

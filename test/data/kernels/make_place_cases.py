@@ -386,6 +386,18 @@ for mode in range(3):
                 out,
                 tolerance=ROUND,
             )
+# Behind every integer: the image's end, its first pixel or nothing.
+beyond = torch.tensor([1e30, 1e12, -1e12, -1e30, 0.3, -0.4]).reshape(1, 3, 1, 2).expand(2, 3, 1, 2)
+for mode in range(3):
+    for padding in range(3):
+        out = torch.ops.aten.grid_sampler_2d(x, beyond, mode, padding, False)
+        case(
+            f"grid_far_{mode}_{padding}",
+            "grid_sampler_2d.out",
+            [x, beyond.contiguous(), mode, padding, False],
+            out,
+            tolerance=ROUND,
+        )
 flat = torch.ops.aten.grid_sampler_2d(x[:, :, :1], grid, 0, 2, True)
 case(
     "grid_flat",

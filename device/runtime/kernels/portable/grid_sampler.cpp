@@ -15,15 +15,19 @@ struct GridAxis {
   int64_t padding;
   bool align_corners;
 
+  // The pixel at a place of the grid, with a fraction. What an integer cannot hold, NaN and
+  // infinity are outside of the image, at its end or at its first pixel, as in PyTorch.
   float position(float x) const {
     const auto extent = static_cast<float>(size);
-    return align_corners ? (x + 1) / 2 * (extent - 1) : ((x + 1) * extent - 1) / 2;
+    const float at = align_corners ? (x + 1) / 2 * (extent - 1) : ((x + 1) * extent - 1) / 2;
+    if (std::fabs(at) <= 1e9F) return at;
+    if (padding == 0) return -100.0F;
+    return padding == 1 && at > 0 ? extent - 1 : 0.0F;
   }
-  // Moves x into the image if the padding requires it, and limits it to what an integer can hold.
+  // Moves x into the image if the padding requires it.
   float inside(float x) const {
     if (padding == 2) x = reflected(x);
-    if (padding != 0) x = std::min(std::max(x, 0.0F), static_cast<float>(size - 1));
-    return x >= -1e9F && x <= 1e9F ? x : -100.0F;
+    return padding == 0 ? x : std::min(std::max(x, 0.0F), static_cast<float>(size - 1));
   }
   bool has(int32_t i) const { return i >= 0 && i < size; }
 
@@ -120,8 +124,7 @@ Error grid_sampler_2d_out(std::span<Value* const> values) {
         float y = rows.position(grid.values<float>()[place + places.of[3]]);
         float& result = out.values<float>()[k];
         if (mode == 2) {
-          const bool near = std::fabs(x) <= 1e9F && std::fabs(y) <= 1e9F;
-          result = bicubic(plane, rows, columns, near ? y : -100.0F, near ? x : -100.0F);
+          result = bicubic(plane, rows, columns, y, x);
           return;
         }
         x = columns.inside(x);
