@@ -108,7 +108,33 @@ class FloatOp {
     std::vector<double> bounds;
     for (const double sum : sums.values<double>())
       bounds.push_back((16 + std::sqrt(terms)) * kRounding * sum + terms * kUnderflow);
+    if (view_.def == &ops::kUpsampleBilinear2d) add_rounded_places(bounds);
     return bounds;
+  }
+
+  // The place that a bilinear element reads is rounded too, by up to the image's extent: towards a
+  // neighbour that may be far larger than the element.
+  void add_rounded_places(std::vector<double>& bounds) const {
+    const Shape& shape = view_.operand(0).shape;
+    const int64_t height = shape[2], width = shape[3];
+    Tensor around = copy(doubles_[0]);  // the greatest magnitude of each pixel and those next to it
+    const double* x = doubles_[0].values<double>().data();
+    for (double& greatest : around.values<double>()) {
+      const int64_t at = &greatest - around.values<double>().data();
+      const int64_t row = at / width % height, column = at % width,
+                    plane = at - row * width - column;
+      greatest = 0;
+      for (int64_t i = std::max<int64_t>(row - 1, 0); i <= std::min(row + 1, height - 1); ++i)
+        for (int64_t j = std::max<int64_t>(column - 1, 0); j <= std::min(column + 1, width - 1);
+             ++j)
+          greatest = std::max(greatest, std::abs(x[plane + i * width + j]));
+    }
+    std::vector<TensorView> views = doubles_;
+    views[0] = around.view();
+    const Tensor greatest = evaluated(views);
+    const auto values = greatest.values<double>();
+    for (size_t i = 0; i < bounds.size(); ++i)
+      bounds[i] += 2 * kRounding * static_cast<double>(height + width) * values[i];
   }
 
   std::vector<double> bounds_by_condition(const Tensor& exact) const {

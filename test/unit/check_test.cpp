@@ -163,6 +163,23 @@ TEST(Check, RefusesWhatFloat32DoesNotLeave) {
   EXPECT_FALSE(check_against(power, with(power, "20.0", "20.001")));
 }
 
+// The last third of the places is rounded by more than the zeros beside them have digits.
+TEST(Check, TakesRoundedPlacesOfAResize) {
+  const auto resized = [](const std::string& odd, const std::string& align) {
+    std::string mask;
+    for (int i = 0; i < 17; ++i) mask += (i == 0 ? "0, " : ", 0, ") + odd;
+    return "graph @forward(%x: f32[1,1,2,34]) {\n  %m: f32[34] = constant dense<" + mask +
+           ">\n  %s: f32[1,1,2,34] = aten.mul.Tensor(%x, %m)\n  %y: f32[1,1,4,100] = "
+           "aten.upsample_bilinear2d(%s) {align_corners = " +
+           align + ", output_size = [4, 100]}\n  return %y\n}";
+  };
+  const std::string wanted = resized("1", "true");
+  const Result<void> status = check_against(wanted, wanted);
+  EXPECT_TRUE(status) << (status ? "" : to_text(status.error()));
+  EXPECT_FALSE(check_against(wanted, resized("1.0001", "true")));
+  EXPECT_FALSE(check_against(wanted, resized("1", "false")));
+}
+
 TEST(Check, NamesTheFirstOperatorThatIsWrong) {
   const std::string sine = on_linear(kIllConditioned[3]);
   std::string cosine = sine;
@@ -355,7 +372,8 @@ TEST(Check, WarnsOfIntegersThatAreWrong) {
                                "model.ir");
   const Samples samples = *Samples::bind(model.forward(), arrays, "data");
   const Result<Compilation> compiled =
-      compile_model(std::move(model), {.target = find_target("imxrt700"), .samples = &samples});
+      compile_model(std::move(model),  // by cost, the layer would run in float
+                    {.target = find_target("imxrt700"), .samples = &samples, .weigh_costs = false});
   ASSERT_TRUE(compiled) << to_text(compiled.error());
   const Result<CheckFigures> figures = check_program(*compiled);
   ASSERT_TRUE(figures) << to_text(figures.error());
