@@ -2,6 +2,8 @@
 //
 //   layer_norm   d · rsqrt(mean(d²) + eps) with d = x − mean(x)
 //   rms_norm     x · rsqrt(mean(x²) + eps)
+//                x / max(√Σx², eps), where eps is so small that it only keeps zeros zero: of n
+//                elements with the weight 1/√n (F.normalize)
 //
 // and a softmax, exp(x − max(x)) / Σ exp(x − max(x)), likewise.
 //
@@ -10,7 +12,10 @@
 // normalized shape becomes the weight, a sum with one behind a layer_norm its bias, unless the norm
 // has another user.
 #include <algorithm>
+#include <cmath>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "compiler/transforms/edit.h"
 
@@ -29,6 +34,10 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
         op.attributes.find("activation") != nullptr)
       return {};
     if (op.def == &ops::kDivTensor && recognize_softmax(id)) return {};
+    if (const auto length = divides_by_length(op)) {
+      ++changes_;
+      return normalize_length(id, *length);
+    }
     const bool took_parameter = take_parameter(id);
     return took_parameter ? Result<void>{} : recognize(id);
   }
@@ -37,6 +46,11 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
   struct Square {  // mean(of²) over `dims`
     ValueId of;
     Ints dims;
+  };
+  struct Length {  // max(√Σof², eps) over `dims`
+    ValueId of;
+    Ints dims;
+    double eps;
   };
 
   // The dimension over which `value` is a sum or a maximum of `of` that keeps it.
@@ -91,8 +105,46 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
     return {};
   }
 
+  std::optional<Length> divides_by_length(const Op& op) const {
+    constexpr double kMostEps = 1e-8;  // lengths near it would be others
+    if (op.def != &ops::kDivTensor) return std::nullopt;
+    ValueId divisor = op.operands[1];
+    if (const OpId expand = graph_.producer_if(divisor, ops::kExpand); expand.valid())
+      divisor = graph_.op(expand).operands[0];
+    const OpId clamp = graph_.producer_if(divisor, ops::kClamp);
+    if (!clamp.valid() || graph_.op(clamp).attributes.find("max") != nullptr) return std::nullopt;
+    const auto eps = graph_.op(clamp).attributes.get_or("min", 0.0);
+    const OpId root = graph_.producer_if(graph_.op(clamp).operands[0], ops::kSqrt);
+    if (!root.valid() || eps <= 0 || eps > kMostEps) return std::nullopt;
+    const ValueId sum = graph_.op(root).operands[0];
+    const auto dims = reduced_dims(sum, ops::kSumDim);
+    const auto of = dims ? squared(graph_.op(graph_.producer(sum)).operands[0]) : ValueId{};
+    if (of != op.operands[0] || !same_type_and_quantization(graph_, of, op.results[0]))
+      return std::nullopt;
+    return Length{of, *dims, eps};
+  }
+
+  // x / √(Σx² + eps²), which is max(√Σx², eps) but for lengths near eps.
+  Result<void> normalize_length(OpId id, const Length& length) {
+    const Shape& shape = graph_.type(length.of).shape;
+    Shape normalized;
+    for (const int64_t dim : length.dims) normalized.push_back(shape[static_cast<size_t>(dim)]);
+    Type type = graph_.type(length.of);
+    type.shape = normalized;
+    type.layout = Layout::kContiguous;
+    const auto count = static_cast<double>(type.elements());
+    const std::vector<float> weight(static_cast<size_t>(type.elements()),
+                                    static_cast<float>(1 / std::sqrt(count)));
+    const ConstantId constant =
+        module_.constants.add_values<float>(DType::kFloat32, std::span(weight));
+    return normalize(
+        id, ops::kRmsNorm, length.of, length.dims, length.eps * length.eps / count,
+        rewriter_.add_constant(type, constant, graph_.value(length.of).name + ".unit"));
+  }
+
   // Puts the norm of x over `dims` in the place of `id`.
-  Result<void> normalize(OpId id, const OpDef& norm, ValueId x, const Ints& dims, double eps) {
+  Result<void> normalize(OpId id, const OpDef& norm, ValueId x, const Ints& dims, double eps,
+                         ValueId weight = {}) {
     const Origin origin = origin_back_to(graph_, x, id);
     const Shape& shape = graph_.type(x).shape;
     Ints order;  // the normalized dimensions last
@@ -103,9 +155,12 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
     Shape normalized;
     for (const int64_t dim : dims) normalized.push_back(shape[static_cast<size_t>(dim)]);
     const Attributes attributes{{"normalized_shape", normalized}, {"eps", eps}};
+    const auto operands = [&](ValueId of) {
+      return weight.valid() ? std::vector<ValueId>{of, weight} : std::vector<ValueId>{of};
+    };
     if (std::ranges::is_sorted(order))
-      return replaced(id,
-                      {.def = &norm, .operands = {x}, .attributes = attributes, .origin = origin});
+      return replaced(
+          id, {.def = &norm, .operands = operands(x), .attributes = attributes, .origin = origin});
     Ints back(order.size());
     for (size_t i = 0; i < order.size(); ++i)
       back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
@@ -113,10 +168,10 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
                                                                  .operands = {x},
                                                                  .attributes = {{"dims", order}},
                                                                  .origin = origin}));
-    DTR_ASSIGN(
-        const ValueId y,
-        rewriter_.insert_value(
-            id, {.def = &norm, .operands = {turned}, .attributes = attributes, .origin = origin}));
+    DTR_ASSIGN(const ValueId y, rewriter_.insert_value(id, {.def = &norm,
+                                                            .operands = operands(turned),
+                                                            .attributes = attributes,
+                                                            .origin = origin}));
     return replaced(
         id,
         {.def = &ops::kPermute, .operands = {y}, .attributes = {{"dims", back}}, .origin = origin});
@@ -148,20 +203,26 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
   std::optional<Square> mean_square(ValueId value) const {
     const auto dims = mean_dims(value);
     if (!dims) return std::nullopt;
-    const OpId square = graph_.producer(graph_.op(graph_.producer(value)).operands[0]);
-    if (!square.valid()) return std::nullopt;
+    const ValueId of = squared(graph_.op(graph_.producer(value)).operands[0]);
+    return of.valid() ? std::optional(Square{of, *dims}) : std::nullopt;
+  }
+
+  // x, if the value is x².
+  ValueId squared(ValueId value) const {
+    const OpId square = graph_.producer(value);
+    if (!square.valid()) return {};
     const Op& op = graph_.op(square);
     const bool power =
         op.def == &ops::kPowTensorScalar && op.attributes.get<double>("exponent") == 2;
     const bool product = op.def == &ops::kMulTensor && op.operands[0] == op.operands[1] &&
                          op.attributes.find("activation") == nullptr;
-    if (!power && !product) return std::nullopt;
-    return Square{op.operands[0], *dims};
+    return power || product ? op.operands[0] : ValueId{};
   }
 
-  // The dimensions over which `value` is a mean that keeps them, in order.
-  std::optional<Ints> mean_dims(ValueId value) const {
-    const OpId id = graph_.producer_if(value, ops::kMeanDim);
+  std::optional<Ints> mean_dims(ValueId value) const { return reduced_dims(value, ops::kMeanDim); }
+  // The dimensions over which `value` is a mean or sum that keeps them, in order.
+  std::optional<Ints> reduced_dims(ValueId value, const OpDef& def) const {
+    const OpId id = graph_.producer_if(value, def);
     if (!id.valid() || !graph_.op(id).attributes.get<bool>("keepdim")) return std::nullopt;
     Ints dims = graph_.op(id).attributes.get<Ints>("dim");
     for (int64_t& dim : dims)
@@ -244,7 +305,7 @@ class RecognizeNormalizations : public EachOpPass<RecognizeNormalizations> {
 
 constinit const PassDef kRecognizeNormalizations{
     .name = "recognize_normalizations",
-    .summary = "replace layer and RMS normalizations that are computed step by step",
+    .summary = "replace layer, RMS and length normalizations that are computed step by step",
     .exactness = Exactness::kFloatRounding,
     .run = run_pass<RecognizeNormalizations>};
 
