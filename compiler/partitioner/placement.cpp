@@ -102,6 +102,7 @@ class Placer {
       if (!refusal) {
         placement_.backend[op.index] = static_cast<uint8_t>(i);
         if (!refusals.empty()) explain(op, refusals);
+        follow_known_root(op);
         return {};
       }
       if (override_of(op) == PlacementOverride::kForceOn && i + 1 == host_)
@@ -135,7 +136,7 @@ class Placer {
       return Refusal{"kept-off", "the options of the compilation keep it off the NPU",
                      "omit --keep-off"};
     if (const auto known = options_.known.find(op); known != options_.known.end())
-      return known->second;
+      return known->second.refusal;
     if (std::optional<Refusal> refusal = why_float(*recipe_[backend], op)) return refusal;
     return recipe_[backend]->refuse(graph_, op);
   }
@@ -197,6 +198,13 @@ class Placer {
                                    graph_.value(operand).name, *shifted));
     }
     return refusal("the quantizations of its operands and result do not fit its integer form");
+  }
+
+  // The reason that an op had before it was left float has its root as well.
+  void follow_known_root(OpId op) {
+    const auto known = options_.known.find(op);
+    if (known != options_.known.end() && placement_.reasons[op.index])
+      placement_.reasons[op.index]->because_of = known->second.because_of;
   }
 
   void explain(OpId op, const std::vector<std::pair<size_t, Refusal>>& refusals) {
@@ -273,7 +281,9 @@ class Placer {
     for (auto index = static_cast<uint32_t>(known); index < graph_.op_slots(); ++index) {
       const OpId made{index};
       DTR_TRY(choose_on_host(made));
-      if (graph_.op(made).def == def) placement_.reasons[index] = reason;
+      if (graph_.op(made).def != def) continue;
+      placement_.reasons[index] = reason;
+      placement_.in_float.emplace(op, made);
     }
     return {};
   }

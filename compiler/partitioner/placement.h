@@ -17,11 +17,17 @@ using Recipe = std::vector<std::unique_ptr<Backend>>;  // first choice first
 // The user's choice for one op: --keep-off, --force-on.
 enum class PlacementOverride : uint8_t { kNone, kKeepOff, kForceOn };
 
+// A reason that was found before, and the name of the operator at its root (Reason::because_of).
+struct KnownRefusal {
+  Refusal refusal;
+  std::string because_of = {};
+};
+
 struct PlacementOptions {
   std::vector<PlacementOverride> overrides = {};  // by op slot; ops beyond the end have none
   std::vector<uint32_t> excluded =
       {};  // by op slot, ops beyond the end have none; bit i: the op does not run on backend i
-  std::map<OpId, Refusal> known =
+  std::map<OpId, KnownRefusal> known =
       {};  // why ops stayed float when the model was quantized: they are not offered to delegates
   bool weigh_costs = true;  // moves partitions to the CPU where that is faster
 };
@@ -44,6 +50,8 @@ struct Placement {
   std::vector<uint8_t> backend;  // by op slot: index into the recipe
   std::vector<std::optional<Reason>>
       reasons;  // by op slot, for ops of the model; conversions have none
+  // Quantized ops that run in float between conversions, with the float ops that replace them.
+  std::map<OpId, OpId> in_float = {};
 };
 
 // Places each op on the first backend of the recipe that runs it. An op that no backend runs as it

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/executors/stream.h"
 #include "compiler/ir/rewriter.h"
 #include "compiler/ops/ops.h"
+#include "compiler/pipeline/between_floats.h"
 #include "compiler/pipeline/report.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/not_finite.h"
@@ -222,14 +224,18 @@ class Compiler {
     return {};
   }
 
-  void annotate_graph(Separations separations) {
+  void annotate_graph(const Separations& separations) {
+    annotation_ = annotation_of(graph(), separations);
+  }
+  Annotation annotation_of(const Graph& float_graph, Separations separations) const {
     separations.asked_float = asked_float_;
     separations.not_finite = not_finite_;
     if (c_.equalization) separations.scaling = c_.equalization->scaled_inputs;
-    annotation_ = annotate(graph(), patterns_, separations);
-    for (QuantizationGroup& group : annotation_.groups)
+    Annotation annotation = annotate(float_graph, patterns_, separations);
+    for (QuantizationGroup& group : annotation.groups)
       if (group.spec.observer == QuantSpec::Observer::kHistogram)
         group.spec.observer = settings_.observer;
+    return annotation;
   }
 
   // What chooses constants on samples needs them.
@@ -322,8 +328,8 @@ class Compiler {
   }
 
   Result<void> separate_ranges() {
-    const Separations separations = find_separations(graph(), annotation_, *c_.calibration);
-    if (!separations.empty()) annotate_graph(separations);
+    separations_ = find_separations(graph(), annotation_, *c_.calibration);
+    if (!separations_.empty()) annotate_graph(separations_);
     return {};
   }
 
@@ -334,6 +340,40 @@ class Compiler {
                convert(c_.module, graph(), annotation_, *c_.calibration, settings_.threads));
     if (warning) c_.conversion->notes.push_back(*warning);
     release_constants();
+    return {};
+  }
+
+  // Places the graph for a trial, and quantizes it again without the ops that run in float between
+  // others in float: conversions between them would cost cycles and codes.
+  Result<void> leave_between_floats() {
+    if (settings_.target == nullptr || !quantizes_) return {};
+    constexpr int kMostRounds = 4;  // others may move to the CPU beside those that became float
+    for (int round = 0; round < kMostRounds; ++round) {
+      Graph trial = graph();
+      DTR_ASSIGN(const PlacementOptions options, placement_options());
+      const Result<Placement> placement =
+          place(c_.module, trial, make_recipe(*settings_.target, c_.recipe_spec), options);
+      if (!placement) return {};  // the placement itself has the error
+      const std::vector<OpId> found = find_between_floats(
+          c_.conversion->float_graph, annotation_, *placement,
+          {.io_is_float = settings_.io == Io::kFloat, .most_bytes = sram_budget()});
+      if (found.empty()) return {};
+      for (const OpId op : found) {
+        const Reason& reason = reason_of(*placement, op);
+        separations_.between_floats.insert_or_assign(
+            op, FloatReason{reason.refusal.id, reason.refusal.reason, reason.refusal.remedy});
+      }
+      Graph& float_graph = c_.conversion->float_graph;
+      Annotation fewer = annotation_of(float_graph, separations_);
+      if (!complete_statistics(graph(), fewer, *c_.calibration)) return {};
+      annotation_ = std::move(fewer);
+      for (const OpId op : found) {
+        const Reason& reason = reason_of(*placement, op);
+        between_floats_.insert_or_assign(op, KnownRefusal{reason.refusal, reason.because_of});
+      }
+      graph() = std::move(float_graph);
+      DTR_TRY(convert_graph());
+    }
     return {};
   }
 
@@ -361,8 +401,7 @@ class Compiler {
     return settings_.io == Io::kInt8 ? run_passes_of(int8_io_pipeline()) : Result<void>();
   }
 
-  Result<void> place_ops() {
-    c_.recipe = make_recipe(*settings_.target, c_.recipe_spec);
+  Result<PlacementOptions> placement_options() {
     PlacementOptions options{.weigh_costs = settings_.weigh_costs};
     DTR_ASSIGN(const Exclusions exclusions,
                Exclusions::resolve(c_.module, graph(), c_.recipe_spec, !c_.conversion));
@@ -371,7 +410,14 @@ class Compiler {
                resolve_overrides(c_.module, settings_.keep_off, settings_.force_on));
     if (c_.conversion)
       for (const FloatOp& op : c_.conversion->float_ops)
-        options.known[op.id] = {op.why.id, op.why.reason, op.why.remedy};
+        options.known[op.id] = {.refusal = {op.why.id, op.why.reason, op.why.remedy}};
+    for (const auto& [op, why] : between_floats_) options.known[op] = why;
+    return options;
+  }
+
+  Result<void> place_ops() {
+    c_.recipe = make_recipe(*settings_.target, c_.recipe_spec);
+    DTR_ASSIGN(const PlacementOptions options, placement_options());
     DTR_ASSIGN(c_.placement, place(c_.module, graph(), c_.recipe, options));
     return {};
   }
@@ -410,10 +456,9 @@ class Compiler {
 
   Result<void> plan_arena() {
     const BackendOptions& options = c_.recipe_spec.options;
-    const SramBudget budget{
-        .bytes = options.sram_bytes.value_or(settings_.target->memory.sram_bytes),
-        .optimize = options.optimize.value_or(Optimize::kSpeed),
-        .has_int8_io = settings_.io == Io::kInt8};
+    const SramBudget budget{.bytes = sram_budget(),
+                            .optimize = options.optimize.value_or(Optimize::kSpeed),
+                            .has_int8_io = settings_.io == Io::kInt8};
     DTR_ASSIGN(c_.memory, plan_within_budget(
                               c_.module, c_.emitted, budget, settings_.target->memory.sram_bytes,
                               [&](const MemoryMap& memory) -> Result<uint64_t> {
@@ -495,6 +540,9 @@ class Compiler {
                                                .io_constants = settings_.io_constants,
                                                .memory = &memory});
   }
+  uint64_t sram_budget() const {
+    return c_.recipe_spec.options.sram_bytes.value_or(settings_.target->memory.sram_bytes);
+  }
   ConstantMemory constants() const { return constants_of(*settings_.target, c_.recipe_spec); }
   Result<void> run_passes_of(const Pipeline& pipeline) {
     DTR_TRY(run_pipeline(c_.module, graph(), pipeline, passes_));
@@ -510,6 +558,8 @@ class Compiler {
   Annotation annotation_;
   std::vector<OpId> asked_float_;
   std::vector<OpId> not_finite_;
+  Separations separations_;
+  std::map<OpId, KnownRefusal> between_floats_;
   MadePlans made_plans_;
   bool quantizes_ = false;  // the recipe has patterns
   uint64_t weights_ = 0;    // as read: passes may fold them differently on other machines
@@ -539,6 +589,7 @@ constexpr Step kQuantizing[] = {
     {"calibrate",        &C::find_ranges},           // Observes annotated values, or loads ranges.
     {"separate ranges",  &C::separate_ranges},       // Of unlike values, of small divisors.
     {"quantize",         &C::convert_graph},         // Scales of biases follow from the ranges.
+    {"between floats",   &C::leave_between_floats},  // Needs the placement of a quantized graph.
     {"round weights",    &C::round_layers},          // Sees what the layers before compute in int8.
 };
 constexpr Step kKeeping[] = {

@@ -187,6 +187,9 @@ class Annotator {
                       "calibration found NaN or infinity in what it computes or reads; int8 has "
                       "neither",
                       "use large numbers in the model instead, such as -1e4 in a mask"});
+    if (const auto at = separations_.between_floats.find(id);
+        at != separations_.between_floats.end())
+      return tl::unexpected(at->second);
     if (std::ranges::find(separations_.scaling, id) != separations_.scaling.end())
       return tl::unexpected(
           FloatReason{"quantizer-scales-input",

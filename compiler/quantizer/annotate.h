@@ -2,6 +2,7 @@
 // share a quantization, and which values calibration must observe.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,9 +71,10 @@ struct Separations {
   std::vector<OpId> asked_float;     // ops that the caller's options keep float
   std::vector<OpId> not_finite;      // ops that compute or read NaN or infinity
   std::vector<OpId> scaling;         // products that scale channels of an input (equalize.h)
+  std::map<OpId, FloatReason> between_floats;  // ops that the CPU runs in float next to others
   bool empty() const {
     return apart.empty() && kept_float.empty() && small_divisors.empty() && asked_float.empty() &&
-           not_finite.empty();
+           not_finite.empty() && between_floats.empty();
   }
 };
 
