@@ -77,6 +77,24 @@ Result<ValueId> log_sum_exp(GraphBuilder& builder, ValueId x, const Ints& dims, 
   return builder.emit("aten.add.Tensor", {logarithm, highest});
 }
 
+Result<ValueId> integer_power(GraphBuilder& builder, ValueId x, int64_t exponent) {
+  if (exponent < 0)
+    return builder.unsupported(fmt::format("integers to the power of {}", exponent),
+                               "convert the integers to float first");
+  ValueId result, square = x;
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2 == 1 && !result.valid()) {
+      result = square;
+    } else if (exponent % 2 == 1) {
+      DTR_ASSIGN(result, builder.emit("aten.mul.Tensor", {result, square}));
+    }
+    if (exponent == 1) return result;
+    DTR_ASSIGN(square, builder.emit("aten.mul.Tensor", {square, square}));
+  }
+  const Type type = builder.type(x);
+  return builder.constant(type.dtype, type.shape, 1, "ones");
+}
+
 Result<ValueId> product(GraphBuilder& builder, ValueId x, int64_t dim, bool keepdim) {
   const auto axis = static_cast<size_t>(dim);
   if (builder.type(x).rank() <= axis || builder.type(x).shape[axis] == 0)

@@ -34,6 +34,10 @@ Result<ValueId> cumulative_sum(GraphBuilder& builder, ValueId x, int64_t dim);
 // number. Errors: none to multiply, or x of rank 0.
 Result<ValueId> product(GraphBuilder& builder, ValueId x, int64_t dim, bool keepdim);
 
+// x, of integers, to the power of a number that is not negative: by products, which wrap as
+// PyTorch's do. Errors: a negative exponent; those of GraphBuilder::emit.
+Result<ValueId> integer_power(GraphBuilder& builder, ValueId x, int64_t exponent);
+
 // The sum of squared distances from `mean` over `dims`, which the mean keeps, divided by their
 // number less `correction`; or its root. Errors: no more elements than the correction.
 struct Variance {

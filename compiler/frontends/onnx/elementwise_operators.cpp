@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "compiler/compositions/masks.h"
+#include "compiler/compositions/norms.h"
 #include "compiler/frontends/onnx/importer.h"
 
 namespace dtr::onnx {
@@ -247,20 +248,20 @@ Result<Values> power(NodeImport& node) {
   DTR_ASSIGN(const ValueId given, node.value(0));
   DTR_ASSIGN(ValueId exponent, node.value(1));
   const DType dtype = node.dtype(given);
-  DTR_ASSIGN(const ValueId base, node.cast(given, DType::kFloat32));
   const auto known = node.constant_elements(exponent);
   const bool one = known && node.type(exponent).elements() == 1 &&
-                   node.type(exponent).rank() <= node.type(base).rank();
-  ValueId y;
-  if (one && !is_float(dtype) && known->front() >= 1 && known->front() <= 16 &&
-      known->front() == std::trunc(known->front())) {
-    // Products, which are exact.
-    y = given;
-    for (int64_t i = 1; i < static_cast<int64_t>(known->front()); ++i) {
-      DTR_ASSIGN(y, node.mul(y, given));
-    }
-    return Values{y};
+                   node.type(exponent).rank() <= node.type(given).rank();
+  if (one && !is_float(dtype) && known->front() >= 0 && known->front() < 0x1p53 &&
+      known->front() == std::trunc(known->front()))
+    return only(compositions::integer_power(node, given, static_cast<int64_t>(known->front())));
+  if (!is_float(dtype) && !is_float(node.dtype(exponent))) {
+    DTR_ASSIGN(const ValueId wide, node.cast(given, DType::kInt64));
+    DTR_ASSIGN(exponent, node.cast(exponent, DType::kInt64));
+    DTR_ASSIGN(const ValueId powers, node.emit("aten.pow.Tensor_Tensor", {wide, exponent}));
+    return only(node.cast(powers, dtype));
   }
+  DTR_ASSIGN(const ValueId base, node.cast(given, DType::kFloat32));
+  ValueId y;
   if (one && known->front() == 2) {
     DTR_ASSIGN(y, node.mul(base, base));
   } else if (one && known->front() == 0.5) {

@@ -60,11 +60,10 @@ Result<Values> power_of_number(NodeImport& node) {
   DTR_ASSIGN(const double base, node.number("self"));
   DTR_ASSIGN(ValueId x, node.tensor("exponent"));
   const DType stated = node.stated_dtype().value_or(node.type(x).dtype);
-  DTR_ASSIGN(x, node.cast(x, DType::kFloat32));
-  DTR_ASSIGN(const Values powers, power_of(node, base, x));
-  if (is_float(stated)) return powers;
-  DTR_ASSIGN(const ValueId whole, node.emit("aten.round", powers));
-  return one(node.cast(whole, stated));
+  DTR_ASSIGN(x, node.cast(x, is_float(stated) ? DType::kFloat32 : stated));
+  if (is_float(stated)) return power_of(node, base, x);
+  DTR_ASSIGN(const ValueId whole, number_like(node, x, base));
+  return one(node.emit("aten.pow.Tensor_Tensor", {whole, x}));
 }
 
 Result<Values> erfc(NodeImport& node) {

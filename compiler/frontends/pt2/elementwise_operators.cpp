@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "compiler/compositions/norms.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -101,6 +102,34 @@ Result<Values> square(NodeImport& node) {
   return Values{result};
 }
 
+// Powers of integers that are integers wrap, as products do.
+Result<Values> power(NodeImport& node) {
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const double exponent, node.number("exponent"));
+  const Type type = node.type(x);
+  if (!is_float(type.dtype) && !type.quantized()) {
+    const DType stated = node.stated_dtype().value_or(type.dtype);
+    if (!is_float(stated)) {
+      DTR_ASSIGN(x, node.cast(x, stated));
+      return one(compositions::integer_power(node, x, static_cast<int64_t>(exponent)));
+    }
+    DTR_ASSIGN(x, node.cast(x, DType::kFloat32));
+  }
+  return one(node.emit("aten.pow.Tensor_Scalar", {x}, {{"exponent", exponent}}));
+}
+
+Result<Values> power_of_tensors(NodeImport& node) {
+  DTR_ASSIGN(auto both, node.pair("self", "exponent"));
+  const Type type = node.type(both.first);
+  const DType stated = node.stated_dtype().value_or(type.dtype);
+  if (!type.quantized() && !is_float(type.dtype)) {
+    const DType dtype = is_float(stated) ? DType::kFloat32 : stated;
+    DTR_ASSIGN(both.first, node.cast(both.first, dtype));
+    DTR_ASSIGN(both.second, node.cast(both.second, dtype));
+  }
+  return one(node.emit("aten.pow.Tensor_Tensor", {both.first, both.second}));
+}
+
 // other − alpha · self.
 Result<Values> rsub(NodeImport& node) {
   DTR_ASSIGN(const auto both, node.pair("self", "other"));
@@ -178,6 +207,10 @@ std::vector<Operator> elementwise_operators() {
       {.target = "aten.celu.default", .op = "aten.elu", .build = celu},
       {.target = "aten.selu.default", .op = "aten.elu", .build = selu},
       {.target = "aten.square.default", .op = "aten.pow.Tensor_Scalar", .build = square},
+      {.target = "aten.pow.Tensor_Scalar", .op = "aten.pow.Tensor_Scalar", .build = power},
+      {.target = "aten.pow.Tensor_Tensor",
+       .op = "aten.pow.Tensor_Tensor",
+       .build = power_of_tensors},
       {.target = "aten.prelu.default", .op = "aten.prelu", .build = prelu},
       same_as("aten._prelu_kernel.default", "aten.prelu"),
 

@@ -54,6 +54,10 @@ Result<Values> shift(NodeImport& node) {
       powers.push_back(beyond && kLeft ? 0 : std::exp2(beyond ? bits - 2 : std::min(count, 62.0)));
     }
     DTR_ASSIGN(factor, node.GraphBuilder::constant(DType::kInt64, powers, node.type(places).shape));
+  } else if (kLeft) {  // 2^64 wraps to 0, and 2 to a negative power is 0
+    DTR_ASSIGN(const ValueId count, node.cast(places, DType::kInt64));
+    DTR_ASSIGN(const ValueId two, number_like(node, count, 2));
+    DTR_ASSIGN(factor, node.emit("aten.pow.Tensor_Tensor", {two, count}));
   } else {
     DTR_ASSIGN(factor, node.cast(places, DType::kFloat32));
     DTR_ASSIGN(const ValueId two, number_like(node, factor, 2));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compiler/compositions/masks.h"
+#include "compiler/compositions/norms.h"
 #include "compiler/frontends/tflite/importer.h"
 
 namespace dtr::tflite {
@@ -91,9 +92,8 @@ Result<ValueId> floor_divide(Importer& importer) {
   return on_reals(importer, "aten.floor", {quotient});
 }
 
-// Integers are raised by products where the exponent is a small constant, else in float.
+// Integers are raised by products where the exponent is a constant.
 Result<ValueId> power(Importer& importer) {
-  constexpr double kMostProducts = 16;
   Builder builder(importer);
   DTR_ASSIGN(std::vector<ValueId> operands, number_operands(importer));
   const auto exponent = builder.constant_elements(operands[1]);
@@ -104,18 +104,12 @@ Result<ValueId> power(Importer& importer) {
   const bool plain = same && importer.type(operands[0]).elements() ==
                                  element_count(logical_shape(importer.output().shape));
   if (on_integers(importer)) {
-    if (plain && exponent->front() >= 1 && exponent->front() <= kMostProducts) {
-      ValueId y = operands[0];
-      for (int64_t i = 1; i < static_cast<int64_t>(exponent->front()); ++i) {
-        DTR_ASSIGN(y, builder.emit("aten.mul.Tensor", {y, operands[0]}));
-      }
-      return importer.as_output(y);
-    }
-    for (ValueId& operand : operands) {
-      DTR_ASSIGN(operand, builder.emit("convert", {operand}, {{"dtype", std::string("f32")}}));
-    }
-    DTR_ASSIGN(const ValueId real, builder.emit("aten.pow.Tensor_Tensor", operands));
-    return on_reals(importer, "aten.round", {real});
+    DTR_ASSIGN(const ValueId powers,
+               plain && exponent->front() >= 0
+                   ? compositions::integer_power(builder, operands[0],
+                                                 static_cast<int64_t>(exponent->front()))
+                   : builder.emit("aten.pow.Tensor_Tensor", operands));
+    return importer.as_output(powers);
   }
   if (plain)
     return on_reals(importer, "aten.pow.Tensor_Scalar", {operands[0]},

@@ -124,4 +124,13 @@ case(
     numbers.clamp(numbers.flip(3), numbers.flip(2)),
 )
 
+# Powers of integers wrap.
+for dtype in INTEGERS:
+    text = str(dtype).removeprefix("torch.")
+    base, exponent = whole(3, 5, 7, dtype=dtype), whole(5, 1, dtype=dtype, low=-3, high=70)
+    case(f"pow_{text}", "pow.Tensor_Tensor_out", [base, exponent], base**exponent)
+unit = torch.tensor([[1], [-1], [0], [2]])
+minus = torch.tensor([-1, -2, 0, 63, 64])
+case("pow_of_unit", "pow.Tensor_Tensor_out", [unit, minus], unit**minus)
+
 recorder.write("numbers")

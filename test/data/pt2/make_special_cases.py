@@ -199,5 +199,34 @@ class bounded_parts(nn.Module):
         )
 
 
+@case(
+    torch.tensor([[4099, -3, 1 << 33], [7, 0, -1]]),
+    torch.tensor([[4099, -46341, 3], [7, 0, -1]], dtype=torch.int32),
+    torch.tensor([[100, -3, 13], [7, 0, -1]], dtype=torch.int8),
+    torch.tensor([[2, 63, -1], [19, 0, -3]]),
+)
+class integer_powers(nn.Module):
+    """Powers of integers wrap: by numbers, by tensors of the same and of another width, of a
+    number; and shifts by a tensor of places."""
+
+    def forward(self, x, y, z, exponent):
+        places = exponent.abs()
+        return (
+            x**2,
+            y**2,
+            z**2,
+            z**0,
+            z**5,
+            x**41,
+            x**exponent,
+            y**exponent,
+            z ** exponent.to(torch.int8),
+            (-3) ** places,
+            2 ** places.to(torch.int32),
+            x << places,
+            y**2.0,
+        )
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))

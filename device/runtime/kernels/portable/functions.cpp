@@ -1,10 +1,10 @@
 // More float functions of one tensor, aten::NAME.out(self, out), which few models have; of two with
 // broadcasting: aten::atan2.out(self, other, out), aten::pow.Tensor_Tensor_out(self, exponent,
-// out). aten::pow.Scalar_out(self, exponent, out): powers of a number; aten::logit.out(self, eps,
-// out). aten::isinf.out and aten::isnan.out(self, out): bools.
+// out), which takes integers of one dtype too. aten::pow.Scalar_out(self, exponent, out): powers of
+// a number; aten::logit.out(self, eps, out). aten::isinf.out and aten::isnan.out(self, out): bools.
 #include <cmath>
 
-#include "device/runtime/kernels/portable/elements.h"
+#include "device/runtime/kernels/portable/integers.h"
 #include "device/runtime/kernels/portable/kernels.h"
 
 namespace dtr::runtime::portable {
@@ -19,6 +19,17 @@ Error is(std::span<Value* const> values, F f) {
   if (in.dtype != ScalarType::kFloat || out.dtype != ScalarType::kBool) return Error::kKernelDtype;
   map_elements<float, uint8_t>(in, out, [&](float x) { return static_cast<uint8_t>(f(x)); });
   return Error::kOk;
+}
+
+// By squares, which wrap; a negative exponent gives 1 / base^−exponent cut to an integer.
+int64_t whole_power(int64_t base, int64_t exponent, int64_t) {
+  if (exponent < 0) return base == 1 || (base == -1 && exponent % 2 != 0) ? base : base == -1;
+  int64_t result = 1;
+  for (; exponent != 0; exponent /= 2) {
+    if (exponent % 2 != 0) result = multiply_wrapping(result, base);
+    base = multiply_wrapping(base, base);
+  }
+  return result;
 }
 
 }  // namespace
@@ -67,7 +78,7 @@ Error atan2_out(std::span<Value* const> values) {
   return binary_float(values, 2, [](float a, float b) { return std::atan2(a, b); });
 }
 Error pow_tensor_tensor_out(std::span<Value* const> values) {
-  return binary_float(values, 2, [](float a, float b) { return std::pow(a, b); });
+  return binary_number(values, 2, [](float a, float b) { return std::pow(a, b); }, {whole_power});
 }
 
 Error pow_scalar_out(std::span<Value* const> values) {
