@@ -255,12 +255,18 @@ Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t di
   std::vector<double> all(static_cast<size_t>(extent));
   std::iota(all.begin(), all.end(), 0);
   DTR_ASSIGN(const ValueId places, builder.constant(DType::kInt64, all, along));
-  // An element that was taken is replaced by the least (or greatest) of all minus (plus) one. Not
-  // by an infinity: a quantizer could not observe its range.
-  DTR_ASSIGN(ValueId beyond, builder.emit(greatest ? "aten.amin" : "aten.amax", {x},
-                                          {{"dim", Ints{dim}}, {"keepdim", true}}));
-  DTR_ASSIGN(const ValueId one, builder.constant(of.dtype, {}, greatest ? -1 : 1, "one"));
-  DTR_ASSIGN(beyond, builder.emit("aten.add.Tensor", {beyond, one}));
+  // An element that was taken is replaced by a number below the least of all (or above the
+  // greatest): by one, and by a part of it, because a float of 2^24 minus one may be itself. Not by
+  // an infinity: a quantizer could not observe its range.
+  DTR_ASSIGN(const ValueId last, builder.emit(greatest ? "aten.amin" : "aten.amax", {x},
+                                              {{"dim", Ints{dim}}, {"keepdim", true}}));
+  DTR_ASSIGN(ValueId distance, builder.emit("aten.abs", {last}));
+  DTR_ASSIGN(const ValueId part, builder.constant(of.dtype, {}, 0x1p-12, "part"));
+  DTR_ASSIGN(distance, builder.emit("aten.mul.Tensor", {distance, part}));
+  DTR_ASSIGN(const ValueId one, builder.constant(of.dtype, {}, 1, "one"));
+  DTR_ASSIGN(distance, builder.emit("aten.add.Tensor", {distance, one}));
+  DTR_ASSIGN(const ValueId beyond,
+             builder.emit(greatest ? "aten.sub.Tensor" : "aten.add.Tensor", {last, distance}));
   std::vector<ValueId> values, indices;
   for (int64_t i = 0; i < count; ++i) {
     DTR_ASSIGN(values.emplace_back(), builder.emit(greatest ? "aten.amax" : "aten.amin", {x},

@@ -143,6 +143,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "experts",
                                  "grouped_products",
                                  "integer_powers",
+                                 "far_order",
                                  "ranks_and_segments",
                                  "special_functions",
                                  "complex_inverses",

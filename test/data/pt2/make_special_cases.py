@@ -228,5 +228,20 @@ class integer_powers(nn.Module):
         )
 
 
+@case(torch.tensor([[3e8, 1e8, 2e8, -4e9, 5e7], [2e7, 4e7, 6e7, 3e7, 5e7]]))
+class far_order(nn.Module):
+    """The order of numbers of which the least minus one is itself in float32."""
+
+    def forward(self, x):
+        same = torch.zeros_like(x) - 1e20
+        return (
+            *torch.sort(x, stable=True),
+            *torch.topk(x, 3),
+            torch.sort(x + 1e10, descending=True, stable=True)[1],
+            torch.sort(-1e12 - x, stable=True)[1],
+            torch.sort(same, stable=True)[1],
+        )
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))
