@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "compiler/ops/broadcast.h"
+#include "compiler/ops/ops.h"
 
 namespace dtr::compositions {
 namespace {
@@ -91,6 +92,17 @@ Ints moved_back(int64_t rank, int64_t front, int64_t all) {
   return order;
 }
 
+// Whether the indices are places of extremes, moved or joined at most.
+bool counts_from_front(const Graph& graph, ValueId index) {
+  const OpId id = graph.producer(index);
+  if (!id.valid()) return false;
+  const Op& op = graph.op(id);
+  if (op.def == &ops::kArgmax || op.def == &ops::kArgmin) return true;
+  return (op.def->has_trait(kMovesData) || op.def == &ops::kCat) &&
+         std::ranges::all_of(op.operands,
+                             [&](ValueId operand) { return counts_from_front(graph, operand); });
+}
+
 Ints inverse_of(const Ints& order) {
   Ints inverse(order.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -101,6 +113,7 @@ Ints inverse_of(const Ints& order) {
 }  // namespace
 
 Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent) {
+  if (counts_from_front(builder.graph(), index)) return index;
   if (const auto known = builder.constant_elements(index);
       known && std::ranges::all_of(*known, [](double i) { return i >= 0; }))
     return index;

@@ -7,7 +7,7 @@
 namespace dtr::compositions {
 
 // Adds `extent` to negative indices, which count from the end: while the program runs, unless the
-// indices are constant. Errors: those of GraphBuilder::emit.
+// indices are constant; not if they are places of extremes. Errors: those of GraphBuilder::emit.
 Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent);
 
 // result[i][j] = x[index[i][j]][j] along dimension 0, and so on: PyTorch's gather. Indices count

@@ -144,6 +144,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "grouped_products",
                                  "integer_powers",
                                  "far_order",
+                                 "counted_from_end",
                                  "ranks_and_segments",
                                  "special_functions",
                                  "complex_inverses",

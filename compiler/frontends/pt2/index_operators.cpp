@@ -68,8 +68,7 @@ Result<Values> index_select(NodeImport& node) {
   return Values{result};
 }
 
-// x[:, index], x[a, b]: one tensor of indices, or several. Negative ones, which count from the end,
-// have to be known if there is one.
+// x[:, index], x[a, b]: one tensor of indices, or several. Negative ones count from the end.
 Result<Values> index(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const Values indices, node.optional_tensors("indices"));
@@ -90,8 +89,9 @@ Result<Values> index(NodeImport& node) {
     return node.unsupported(
         fmt::format("{} indices for {}", indices.size(), to_string(node.type(x).shape)));
   const ValueId at = indices[static_cast<size_t>(*dim)];
-  DTR_ASSIGN(const ValueId whole,
-             node.wrap_negative_indices(at, node.type(x).shape[static_cast<size_t>(*dim)]));
+  const int64_t extent = node.type(x).shape[static_cast<size_t>(*dim)];
+  DTR_ASSIGN(ValueId whole, node.wrap_negative_indices(at, extent));
+  DTR_ASSIGN(whole, compositions::from_front(node, whole, extent));
   DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {x, whole}, {{"dim", *dim}}));
   return Values{result};
 }

@@ -107,6 +107,7 @@ Result<Values> take(NodeImport& node) {
   DTR_ASSIGN(const ValueId flat, node.view(x, {node.type(x).elements()}));
   DTR_ASSIGN(index, node.view(index, {node.type(index).elements()}));
   DTR_ASSIGN(index, node.wrap_negative_indices(index, node.type(x).elements()));
+  DTR_ASSIGN(index, compositions::from_front(node, index, node.type(x).elements()));
   DTR_ASSIGN(const ValueId taken,
              node.emit("aten.index_select", {flat, index}, {{"dim", int64_t{0}}}));
   return one(node.view(taken, shape));

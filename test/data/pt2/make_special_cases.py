@@ -243,5 +243,17 @@ class far_order(nn.Module):
         )
 
 
+@case(rand(5, 4), torch.tensor([4, -1, -5, 2, 0]))
+class counted_from_end(nn.Module):
+    """Indices that are inputs, and of which some are negative."""
+
+    def forward(self, x, index):
+        return (
+            x[index],
+            x[:, index.clamp(max=3).clamp(min=-4)],
+            torch.take(x, index * 4),
+        )
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))
