@@ -118,6 +118,14 @@ std::string_view op_of(const std::string& reduction) {
   return {};
 }
 
+Result<ValueId> combined(NodeImport& node, ValueId x, ValueId part, const std::string& reduction) {
+  if (is_float(node.dtype(x)) || reduction == "add" || reduction == "mul")
+    return node.emit(op_of(reduction), {x, part});
+  DTR_ASSIGN(const ValueId first,
+             node.emit(reduction == "max" ? "aten.gt.Tensor" : "aten.lt.Tensor", {x, part}));
+  return node.emit("aten.where.self", {first, x, part});
+}
+
 // Rows of x replaced by rows of the updates, or combined with them: row `places[i]` by row i. The
 // rows with several updates are written in as many rounds. Both have shape [rows, inner].
 Result<ValueId> scattered(NodeImport& node, ValueId x, ValueId updates,
@@ -151,7 +159,6 @@ Result<ValueId> scattered(NodeImport& node, ValueId x, ValueId updates,
     DTR_ASSIGN(const ValueId index, node.constant(DType::kInt64, rounds[0]));
     return selected(node, all, 0, index);
   }
-  const bool real = is_float(node.dtype(x));
   for (std::vector<double>& round : rounds) {
     std::vector<double> mask;
     for (double& place : round) {
@@ -162,25 +169,66 @@ Result<ValueId> scattered(NodeImport& node, ValueId x, ValueId updates,
     DTR_ASSIGN(const ValueId touched,
                node.constant(DType::kBool, mask, Shape{static_cast<int64_t>(rows), 1}));
     DTR_ASSIGN(const ValueId part, selected(node, updates, 0, index));
-    ValueId both;
-    if (!real && (reduction == "max" || reduction == "min")) {
-      DTR_ASSIGN(const ValueId first,
-                 node.emit(reduction == "max" ? "aten.gt.Tensor" : "aten.lt.Tensor", {x, part}));
-      DTR_ASSIGN(both, node.emit("aten.where.self", {first, x, part}));
-    } else {
-      DTR_ASSIGN(both, node.emit(op, {x, part}));
-    }
+    DTR_ASSIGN(const ValueId both, combined(node, x, part, reduction));
     DTR_ASSIGN(x, node.emit("aten.where.self", {touched, both, x}));
   }
   return x;
 }
 
-// Whether updates are added up, for indices that are computed.
-Result<bool> adds_up(const NodeImport& node, const std::string& reduction) {
-  if (reduction != "none" && reduction != "add")
+// Whether each update is combined with what is there by itself, for indices that are computed:
+// places may be equal.
+bool takes_rounds(const std::string& reduction) {
+  return reduction == "mul" || reduction == "max" || reduction == "min";
+}
+
+Result<void> check_rounds(const NodeImport& node, const std::string& reduction, int64_t rounds) {
+  constexpr int64_t kMostRounds = 256;
+  if (reduction != "none" && op_of(reduction).empty())
+    return node.invalid(fmt::format("the reduction `{}`", reduction));
+  if (takes_rounds(reduction) && rounds > kMostRounds)
     return node.unsupported(
-        fmt::format("the reduction `{}` by indices that are computed", reduction));
-  return reduction == "add";
+        fmt::format("the reduction `{}` of {} updates by indices that are computed: {} at most",
+                    reduction, rounds, kMostRounds),
+        "Make the indices constant, or reduce with `add`.");
+  return {};
+}
+
+// The updates one index after the other.
+Result<ValueId> put_in_rounds(NodeImport& node, ValueId x, std::vector<ValueId> parts,
+                              ValueId updates, const std::string& reduction) {
+  const int64_t count = element_count(node.shape(parts.front()));
+  for (ValueId& part : parts) {
+    DTR_ASSIGN(part, node.view(part, {count}));
+  }
+  Shape flat = node.shape(x);
+  flat.erase(flat.begin(), flat.begin() + std::ssize(parts));
+  flat.insert(flat.begin(), count);
+  DTR_ASSIGN(updates, node.view(updates, flat));
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<ValueId> place;
+    for (const ValueId part : parts) {
+      DTR_ASSIGN(place.emplace_back(), node.slice(part, 0, i, i + 1));
+    }
+    DTR_ASSIGN(const ValueId update, node.slice(updates, 0, i, i + 1));
+    DTR_ASSIGN(ValueId row, compositions::index_by_tensors(node, x, place));
+    DTR_ASSIGN(row, combined(node, row, update, reduction));
+    DTR_ASSIGN(x, compositions::put_by_tensors(node, x, place, row, false));
+  }
+  return x;
+}
+
+// The same along `dim`: indices that differ in another dimension name other elements.
+Result<ValueId> scatter_in_rounds(NodeImport& node, ValueId x, int64_t dim, ValueId index,
+                                  ValueId updates, const std::string& reduction) {
+  const int64_t rounds = node.shape(index)[static_cast<size_t>(dim)];
+  for (int64_t i = 0; i < rounds; ++i) {
+    DTR_ASSIGN(const ValueId place, node.slice(index, dim, i, i + 1));
+    DTR_ASSIGN(const ValueId update, node.slice(updates, dim, i, i + 1));
+    DTR_ASSIGN(ValueId row, compositions::gather(node, x, dim, place));
+    DTR_ASSIGN(row, combined(node, row, update, reduction));
+    DTR_ASSIGN(x, compositions::scatter(node, x, dim, place, row, false));
+  }
+  return x;
 }
 
 Result<Values> scatter_nd(NodeImport& node) {
@@ -193,9 +241,11 @@ Result<Values> scatter_nd(NodeImport& node) {
   if (depth < 1 || depth > static_cast<int64_t>(of.size()))
     return node.invalid(fmt::format("indices of shape {}", to_string(of_index)));
   if (!ops::is_static(node.graph(), indices)) {
-    DTR_ASSIGN(const bool accumulate, adds_up(node, reduction));
-    DTR_ASSIGN(const std::vector<ValueId> parts, index_parts(node, indices, of));
-    return only(compositions::put_by_tensors(node, x, parts, updates, accumulate));
+    DTR_TRY(check_rounds(node, reduction, element_count(of_index) / depth));
+    DTR_ASSIGN(std::vector<ValueId> parts, index_parts(node, indices, of));
+    if (takes_rounds(reduction))
+      return only(put_in_rounds(node, x, std::move(parts), updates, reduction));
+    return only(compositions::put_by_tensors(node, x, parts, updates, reduction == "add"));
   }
   DTR_ASSIGN(const Ints index, node.integers(1));
   const int64_t count = static_cast<int64_t>(index.size()) / depth;
@@ -231,9 +281,11 @@ Result<Values> scatter_elements(NodeImport& node) {
   if (of_index.size() != of.size() || node.shape(updates) != of_index)
     return node.invalid(fmt::format("indices of shape {}", to_string(of_index)));
   if (!ops::is_static(node.graph(), indices)) {
-    DTR_ASSIGN(const bool accumulate, adds_up(node, reduction));
+    DTR_TRY(check_rounds(node, reduction, of_index[static_cast<size_t>(dim)]));
     DTR_ASSIGN(const ValueId index, node.from_front(indices, of[static_cast<size_t>(dim)]));
-    return only(compositions::scatter(node, x, dim, index, updates, accumulate));
+    if (takes_rounds(reduction))
+      return only(scatter_in_rounds(node, x, dim, index, updates, reduction));
+    return only(compositions::scatter(node, x, dim, index, updates, reduction == "add"));
   }
   DTR_ASSIGN(const Ints index, node.integers(1));
   const std::vector<int64_t> step = strides(of, Layout::kContiguous);

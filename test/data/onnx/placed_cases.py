@@ -284,3 +284,38 @@ def where_wide_number(m, name):
     number, x = m.const(np.full((2, 1, 3), 0.5), F), m.x((4, 1))
     operands = [number, x] if m.flag() else [x, number]
     m.op(name, [m.x(m.one_of((3,), (4, 3)), T), *operands])
+
+
+@case("ScatterElements", "ScatterElements")
+def scatter_combined(m, name):
+    """Some places have several updates."""
+    m.version = max(m.version, 18)
+    axis, dtype = m.one_of(0, -1), m.one_of(F, L)
+    index = m.x((5, 2), L, -3, 2)
+    how = m.one_of("mul", "max", "min")
+    m.op(
+        name,
+        [m.x((5, 3) if axis else (3, 4), dtype), index, m.x((5, 2), dtype)],
+        axis=axis,
+        reduction=how,
+    )
+
+
+@case("ScatterND", "ScatterND")
+def scatter_rows_combined(m, name):
+    m.version = max(m.version, 18)
+    depth, dtype = m.one_of(1, 2), m.one_of(F, L)
+    index = m.x((7, depth), L, -3, 2)
+    rest = (3, 2)[depth - 1 :]
+    how = m.one_of("mul", "max", "min")
+    m.op(name, [m.x((3, 3, 2), dtype), index, m.x((7, *rest), dtype)], reduction=how)
+
+
+@case("Pow", "Pow")
+def power_of_integers(m, name):
+    """Results that float32 has no number of."""
+    base, exponent = m.one_of(L, I), m.one_of(L, I)
+    if m.flag():
+        m.op(name, [m.x((3, 5), base, 3000, 40000), m.const(m.one_of(0, 1, 2), exponent)])
+    else:
+        m.op(name, [m.x((3, 5), base, -20, 20), m.x((5,), exponent, 0, 6)])
