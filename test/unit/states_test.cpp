@@ -84,7 +84,7 @@ void expect_stream(Session& session, const Steps& steps, const std::string& name
 // Every name of a module, as it is exported and after run_decompositions.
 std::vector<std::string> exports() {
   std::vector<std::string> names;
-  for (const std::string name : {"ring", "cell", "cache", "delays", "parts", "keywords"})
+  for (const std::string name : {"ring", "cell", "cache", "delays", "parts", "keywords", "views"})
     for (const std::string form : {"", "_core"}) names.push_back(name + form);
   return names;
 }

@@ -663,6 +663,8 @@ Result<std::optional<Importer::ScatteredSource>> Importer::scatter_into_source(
   const std::vector<Node>& nodes = scope_->graph->nodes;
   const auto maker = std::ranges::find_if(nodes, makes);
   if (maker == nodes.end()) return std::nullopt;
+  // In-place operators return the tensor that they write to.
+  if (match_of(*maker).in_place) return ScatteredSource{.name = first_read(*maker), .value = value};
   NodeImport slice(*this, static_cast<size_t>(maker - nodes.begin()));
   DTR_ASSIGN(const std::optional<ValueId> whole, scatter_into_view_source(slice, value));
   if (!whole) return std::nullopt;

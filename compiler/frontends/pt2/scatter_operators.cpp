@@ -287,11 +287,11 @@ std::vector<Operator> scatter_operators() {
   return {
       tensor_row("aten._cdist_forward.default", "aten.sqrt", cdist),
       tensor_row("aten._pdist_forward.default", "aten.sqrt", pdist),
-      tensor_row("aten.as_strided.default", "aten.index_select", as_strided),
+      view_row("aten.as_strided.default", "aten.index_select", as_strided),
       tensor_row("aten.as_strided_copy.default", "aten.index_select", as_strided),
       tensor_row("aten.as_strided_scatter.default", "aten.index_put", as_strided_scatter),
       tensor_row("aten.cdist.default", "aten.sqrt", cdist),
-      tensor_row("aten.diagonal.default", "aten.index_select", diagonal),
+      view_row("aten.diagonal.default", "aten.index_select", diagonal),
       tensor_row("aten.diagonal_scatter.default", "aten.where.self", diagonal_scatter),
       tensor_row("aten.diagonal_copy.default", "aten.index_select", diagonal),
       tensor_row("aten.index_put.default", "aten.index_put", index_put),

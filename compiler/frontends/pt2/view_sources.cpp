@@ -70,6 +70,7 @@ Found scatter_into_view_source(NodeImport& node, ValueId part) {
   constexpr std::string_view kPrefix = "torch.ops.aten.";
   if (!name.starts_with(kPrefix)) return std::optional<ValueId>();
   name.remove_prefix(kPrefix.size());
+  if (!node.has("self")) return std::optional<ValueId>();  // no view
   if (!node.is_complex("self")) {
     // The part of complex numbers of which this is a view is the same value.
     if (name == "view_as_complex.default") return std::optional(part);

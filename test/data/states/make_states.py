@@ -112,6 +112,34 @@ class parts(nn.Module):
         return self.table.sum(1)
 
 
+@case(24, (1, 6))
+class views(nn.Module):
+    """Parts of states are written through views of every kind, in place, and read again."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.register_buffer("table", torch.zeros(1, 3, 6))
+        self.register_buffer("ring", torch.zeros(4, 6))
+        self.register_buffer("square", torch.zeros(6, 6))
+        self.register_buffer("turned", torch.zeros(6, 5))
+
+    def forward(self, x):
+        h = self.layer(x)
+        self.table[:, 1:] = self.table[:, :2].clone()
+        self.table[:, 0] = h
+        self.ring[0::2].mul_(0.5)
+        before = self.ring[:2] * 2
+        self.ring[2:].add_(h)
+        self.ring[-3].copy_(h[0])
+        torch.diagonal(self.square).mul_(0.5).add_(h[0])
+        self.turned.t()[1:3].copy_(h.expand(2, 6))
+        self.turned.view(-1)[3:5].relu_()
+        rings = before.sum(0, keepdim=True) + self.ring.sum(0, keepdim=True)
+        parts = [self.table.sum(1), rings, self.square.sum(1)[None], self.turned.sum(1)[None]]
+        return torch.cat(parts, 1)
+
+
 class Streaming(nn.Module):
     """A convolution over time that keeps the frames before its window, or sees a whole clip."""
 
