@@ -17,7 +17,7 @@
 #include "compiler/pipeline/spell_equalization.h"
 #include "compiler/pipeline/spell_nodes.h"
 #include "compiler/pipeline/spell_norms.h"
-#include "compiler/pipeline/spell_states.h"
+#include "compiler/pipeline/spell_writes.h"
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/convert.h"
 #include "compiler/quantizer/not_finite.h"
@@ -220,16 +220,13 @@ class Preparation {
     const std::string& target = graph_.value(state).name;
     if (annotation_.group_of_value[state.index] == Annotation::kNoGroup) return;
     const std::string name = editor_.buffer(target);
-    if (!name.empty() && direct_writes(module_, editor_, name)) {
+    if (!name.empty() && is_written_whole(module_, editor_, name)) {
       fake_quantize_value(state, 0, name);
-      if (ranges_ == nullptr)
-        result_.notes.push_back(fmt::format(
-            "`{}`: without --calibrate the range of this state is at first that of its first "
-            "content, and clips what is written to it; give samples",
-            target));
     } else {
       result_.notes.push_back(fmt::format(
-          "`{}`: parts of this state are written, so it stays float during training", target));
+          "`{}`: this state is written through views that have no operator to write them back, so "
+          "it stays float during training",
+          target));
     }
   }
 
@@ -527,9 +524,8 @@ Result<std::vector<std::byte>> spell_out(const Model& model, std::span<const std
   DTR_TRY(spelling.step(pt2::parse_trainable_pt2,
                         [&](const Module& module, Editor& editor) -> Result<size_t> {
                           const std::set<uint32_t> nodes = spellable_nodes(module, editor, wanted);
-                          const size_t states = spell_states(module, editor);
                           spell_nodes(module, editor, nodes);
-                          return states + nodes.size();
+                          return nodes.size();
                         }));
   for (const bool merge : {false, true})
     DTR_TRY(spelling.step(parse, [&](Module& module, Editor& editor) {
@@ -542,6 +538,21 @@ Result<std::vector<std::byte>> spell_out(const Model& model, std::span<const std
     return spell_masks(module, editor);
   }));
   return spelling.take();
+}
+
+// `bytes`, of which `module` is read, without operators that write to views. Where there are such,
+// `written` is the file without them, and `module` is read of it.
+Result<void> spell_in_place(Module& module, std::span<const std::byte> bytes,
+                            std::vector<std::byte>& written) {
+  const std::string file = module.file;
+  for (const auto spell : {spell_writes, spell_copies}) {
+    DTR_ASSIGN(Editor editor, Editor::open(written.empty() ? bytes : written, file));
+    if (spell(module, editor) == 0) continue;
+    DTR_ASSIGN(std::vector<std::byte> changed, editor.finish());
+    DTR_ASSIGN(module, pt2::parse_pt2(changed, file));
+    written = std::move(changed);
+  }
+  return {};
 }
 
 // Calibrates, and annotates anew what the ranges separate, as `compile` does.
@@ -599,6 +610,9 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
         fmt::format("`{}` is inside of a branch or loop, which is not prepared", source->name),
         "export without torch.cond, while_loop, scan and map",
         {.file = file, .node = source->name});
+  std::vector<std::byte> functional;
+  DTR_TRY(spell_in_place(module, bytes, functional));
+  if (!functional.empty()) bytes = functional;
   DTR_ASSIGN(Model model, annotate_model(std::move(module), bytes, settings));
   std::vector<std::string> notes;
   DTR_ASSIGN(std::vector<std::byte> spelled, spell_out(model, bytes, notes));

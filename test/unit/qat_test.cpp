@@ -8,6 +8,7 @@
 
 #include "compiler/executors/executor.h"
 #include "compiler/frontends/pt2/archive.h"
+#include "compiler/frontends/pt2/node_reads.h"
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/ir/npz.h"
 #include "compiler/ir/parser.h"
@@ -429,7 +430,7 @@ Result<Stream> stream_of(ModelSource source, const CompileSettings& taken,
 TEST(Qat, StatesAreThoseAfterCalibration) {
   constexpr double kOfWeights = 2;  // calibration widens their scales where that errs less
   int64_t whole = 0;
-  for (const std::string name : {"ring", "cell", "cache", "keywords"}) {
+  for (const std::string name : {"ring", "cell", "cache", "keywords", "parts"}) {
     const auto data = with_states(name + ".npz");
     const std::vector<NamedTensor> arrays = test::read_arrays(data);
     for (const std::string form : {"", "_core"}) {
@@ -450,30 +451,20 @@ TEST(Qat, StatesAreThoseAfterCalibration) {
       EXPECT_GE(after->decibels, before->decibels - kOfWeights) << model;
     }
   }
-  EXPECT_EQ(whole, 2 * (1 + 0 + 2 + 3));
+  EXPECT_EQ(whole, 2 * (1 + 0 + 2 + 3 + 1));
 }
 
-// A copy of what a view writes to would be another tensor.
-TEST(Qat, StatesOfPartsStayFloatAndAreTold) {
-  const auto prepared = prepare(with_states("parts.pt2"), with_states("parts.npz"));
+// Slices, elements, diagonals and turned views of states are written, in one step or several, and
+// the states are read again by their names.
+TEST(Qat, StatesOfPartsAreInt8) {
+  const auto prepared = prepare(with_states("views.pt2"), with_states("views.npz"));
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
-  EXPECT_EQ(prepared->notes,
-            std::vector<std::string>{
-                "`table`: parts of this state are written, so it stays float during training"});
-}
-
-TEST(Qat, StatesWithoutRangesAreTold) {
-  const Bytes bytes = test::read_bytes(with_states("ring.pt2"));
-  auto module = parse_pt2(bytes, "ring.pt2");
-  ASSERT_TRUE(module.has_value()) << error_text(module);
-  const auto prepared = qat_prepare(std::move(*module), bytes, settings(), nullptr);
-  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
-  EXPECT_EQ(std::ranges::count_if(prepared->notes,
-                                  [](const std::string& note) {
-                                    return note.starts_with(
-                                        "`frames`: without --calibrate the range of this state");
-                                  }),
-            1);
+  EXPECT_EQ(prepared->notes, std::vector<std::string>{});
+  const auto stream = stream_of(ModelBytes{prepared->archive, "prepared.pt2"}, settings(),
+                                test::read_arrays(with_states("views.npz")));
+  ASSERT_TRUE(stream.has_value()) << error_text(stream);
+  EXPECT_EQ(stream->states, std::vector<DType>(4, DType::kInt8));
+  EXPECT_GE(stream->decibels, 30);
 }
 
 TEST(Qat, JoinsWithoutRangesAreTold) {

@@ -264,6 +264,24 @@ std::vector<std::string> ExportEditor::results(size_t node) const {
   return {results.begin(), results.end()};
 }
 
+std::vector<std::string> ExportEditor::outputs() const {
+  std::vector<std::string> names;
+  for (const OutputSpec& spec : state_->archive.program().outputs)
+    if (spec.kind == "user_output" && !spec.name.empty()) names.emplace_back(spec.name);
+  return names;
+}
+
+void ExportEditor::replace_output(std::string_view from, std::string_view to) {
+  const auto replace = [&](Json& name) {
+    if (name != from) return;
+    name = to;
+    state_->uses[std::string(to)].push_back(&name);
+  };
+  for_each_tensor(state_->graph()["outputs"], replace);
+  for (Json& spec : state_->model["graph_module"]["signature"]["output_specs"])
+    if (spec.contains("user_output")) for_each_tensor(spec, replace);
+}
+
 std::string ExportEditor::result(size_t node) const {
   const std::vector<std::string_view>& results = state_->archive.program().nodes[node].outputs;
   return results.empty() ? std::string() : std::string(results.front());
@@ -305,6 +323,21 @@ std::optional<double> ExportEditor::number(size_t node, std::string_view argumen
         return input["arg"][kind].get<double>();
   }
   return std::nullopt;
+}
+
+std::vector<int64_t> ExportEditor::integers(size_t node, std::string_view argument) const {
+  std::vector<int64_t> list;
+  for (const Json& input : state_->node(node)["inputs"])
+    if (input["name"] == argument && input["arg"].contains("as_ints"))
+      for (const Json& each : input["arg"]["as_ints"])
+        if (each.is_number_integer()) list.push_back(each.get<int64_t>());
+  return list;
+}
+
+bool ExportEditor::takes_sizes(size_t node) const {
+  return std::ranges::any_of(state_->node(node)["inputs"], [](const Json& input) {
+    return input["arg"].contains("as_sym_int") || input["arg"].contains("as_sym_ints");
+  });
 }
 
 void ExportEditor::clear_argument(size_t node, std::string_view argument) {
@@ -354,6 +387,12 @@ Shape ExportEditor::shape(std::string_view name) const {
   const auto& tensors = state_->archive.program().tensors;
   const auto stated = tensors.find(name);
   return stated == tensors.end() ? Shape() : stated->second.sizes;
+}
+
+std::optional<DType> ExportEditor::dtype(std::string_view name) const {
+  const auto& tensors = state_->archive.program().tensors;
+  const auto stated = tensors.find(name);
+  return stated == tensors.end() ? std::nullopt : dtype_of(stated->second.scalar_type);
 }
 
 Result<std::vector<std::byte>> ExportEditor::finish() {

@@ -64,11 +64,20 @@ class ExportEditor {
   // The results of a node of the file; without name where it is no tensor.
   std::vector<std::string> results(size_t node) const;
 
+  // The names of the tensors that the program returns to its caller.
+  std::vector<std::string> outputs() const;
+  // The program returns `to` in place of `from`.
+  void replace_output(std::string_view from, std::string_view to);
+
   // The first result of a node of the file, and its argument of that name; empty if it is not a
   // tensor (`number`: not a number).
   std::string result(size_t node) const;
   std::string argument(size_t node, std::string_view argument) const;
   std::optional<double> number(size_t node, std::string_view argument) const;
+  // An argument that is a list of integers; empty if it is none.
+  std::vector<int64_t> integers(size_t node, std::string_view argument) const;
+  // True if an argument of the node is computed from the sizes of the inputs.
+  bool takes_sizes(size_t node) const;
   void set_argument(size_t node, std::string_view argument, std::string_view name);
   // The same for a bias, which may be None or absent.
   void set_bias(size_t node, std::string_view name);
@@ -84,6 +93,8 @@ class ExportEditor {
 
   // The shape of a tensor of the graph; {} if there is no such tensor.
   Shape shape(std::string_view name) const;
+  // The dtype of a tensor of the file; std::nullopt if it has none of ours.
+  std::optional<DType> dtype(std::string_view name) const;
   // The changed archive. The editor must not be used afterwards. Error: kZipCorrupt.
   Result<std::vector<std::byte>> finish();
 

@@ -264,8 +264,6 @@ constexpr std::pair<std::string_view, std::string_view> kInPlaceNames[] = {
 };
 constexpr std::string_view kInPlaceBits = "aten.__i";
 
-// The plain form of one that writes to its tensor; empty if it is none.
-// "aten.relu_.default" → "aten.relu.default"
 std::string plain_form(std::string_view target) {
   const size_t overload = target.rfind('.');
   if (overload == std::string_view::npos || overload == 0 || target[overload - 1] != '_') return {};

@@ -246,6 +246,9 @@ struct OperatorMatch {
 };
 // `target` is without "torch.ops.". `row` is nullptr if there is none.
 OperatorMatch find_operator(std::string_view target);
+// The plain form of an operator that writes to its tensor ("aten.relu.default" of
+// "aten.relu_.default"); empty if it is none.
+std::string plain_form(std::string_view target);
 // The row of an operator that takes or gives complex numbers.
 OperatorMatch find_complex_operator(std::string_view target);
 // True if an operator overwrites an operand, by PyTorch's naming conventions; it needs no row.
