@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <numeric>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dtr {
@@ -86,45 +88,85 @@ std::string FakeQuantization::add_to_weight(uint32_t layer, const std::string& w
 
 std::string FakeQuantization::add(int group, const std::string& name, size_t before, size_t like) {
   const QuantizationGroup& described = annotation_.groups[static_cast<size_t>(group)];
+  const Shape shape = editor_.shape(name);
   const auto add_node = [&](std::string_view target, const Editor::Arguments& arguments) {
-    ++result_.activations;
     return editor_.add_node(before, like, target, arguments, name + "_fake_quantized",
-                            DType::kFloat32, editor_.shape(name));
+                            DType::kFloat32, shape);
+  };
+  ++result_.activations;
+  const bool symmetric = described.spec.kind == Kind::kSymmetric;
+  const int64_t least = symmetric ? -127 : -128;
+  const auto add_fixed = [&](std::string_view overload, Editor::Argument scale,
+                             Editor::Argument zero_point) {
+    const std::string fixed =
+        add_node(fmt::format("aten.fake_quantize_per_tensor_affine.{}", overload),
+                 {{"self", Name{name}},
+                  {"scale", std::move(scale)},
+                  {"zero_point", std::move(zero_point)},
+                  {"quant_min", least},
+                  {"quant_max", int64_t{127}}});
+    return editor_.add_node(
+        before, like, "aten.where.self",
+        {{"condition", Name{is_on()}}, {"self", Name{fixed}}, {"other", Name{name}}},
+        name + "_in_training", DType::kFloat32, shape);
   };
   const bool narrower =
       ranges_ != nullptr && (*ranges_)[static_cast<size_t>(group)].scale() != described.spec.scale;
   if (described.spec.is_given() || (described.spec.kind == Kind::kFixed && !narrower))
-    return add_node("aten.fake_quantize_per_tensor_affine.default",
-                    {{"self", Name{name}},
-                     {"scale", double{described.spec.scale}},
-                     {"zero_point", int64_t{described.spec.zero_point}},
-                     {"quant_min", int64_t{-128}},
-                     {"quant_max", int64_t{127}}});
-  const bool symmetric = described.spec.kind == Kind::kSymmetric;
+    return add_fixed("default", double{described.spec.scale}, int64_t{described.spec.zero_point});
   if (ranges_ != nullptr && is_too_small((*ranges_)[static_cast<size_t>(group)].scale())) {
     const Buffers& fixed = fixed_buffers_of(group, name);
-    return add_node("aten.fake_quantize_per_tensor_affine.tensor_qparams",
-                    {{"self", Name{name}},
-                     {"scale", Name{fixed.scale}},
-                     {"zero_point", Name{fixed.zero_point}},
-                     {"quant_min", int64_t{symmetric ? -127 : -128}},
-                     {"quant_max", int64_t{127}}});
+    return add_fixed("tensor_qparams", Name{fixed.scale}, Name{fixed.zero_point});
   }
   const Buffers& buffers = buffers_of(group, name);
-  return add_node("aten.fused_moving_avg_obs_fake_quant.default",
-                  {{"self", Name{name}},
-                   {"observer_on", Name{observer_on()}},
-                   {"fake_quant_on", Name{fake_quant_on()}},
-                   {"running_min", Name{buffers.low}},
-                   {"running_max", Name{buffers.high}},
-                   {"scale", Name{buffers.scale}},
-                   {"zero_point", Name{buffers.zero_point}},
-                   {"averaging_const", kAveraging},
-                   {"quant_min", int64_t{symmetric ? -127 : -128}},
-                   {"quant_max", int64_t{127}},
-                   {"ch_axis", int64_t{-1}},
-                   {"per_row_fake_quant", false},
-                   {"symmetric_quant", symmetric}});
+  const auto add_observed = [&](const std::string& of, const std::string& observer, double share) {
+    return Editor::Arguments{{"self", Name{of}},
+                             {"observer_on", Name{observer}},
+                             {"fake_quant_on", Name{fake_quant_on()}},
+                             {"running_min", Name{buffers.low}},
+                             {"running_max", Name{buffers.high}},
+                             {"scale", Name{buffers.scale}},
+                             {"zero_point", Name{buffers.zero_point}},
+                             {"averaging_const", share},
+                             {"quant_min", least},
+                             {"quant_max", int64_t{127}},
+                             {"ch_axis", int64_t{-1}},
+                             {"per_row_fake_quant", false},
+                             {"symmetric_quant", symmetric}};
+  };
+  constexpr std::string_view kObserved = "aten.fused_moving_avg_obs_fake_quant.default";
+  if (!widening_.contains(group))
+    return add_node(kObserved, add_observed(name, observer_on(), kAveraging));
+  const std::string seen = widened(name, buffers, before, like);
+  editor_.add_node(before, like, kObserved, add_observed(seen, observer_on(), 1.0),
+                   name + "_observed", DType::kFloat32, {2});
+  return add_node(kObserved, add_observed(name, observer_off(), 1.0));
+}
+
+// The ends of the range so far and of tensor `name`, whichever are further out.
+std::string FakeQuantization::widened(const std::string& name, const Buffers& buffers,
+                                      size_t before, size_t like) {
+  const Shape shape = editor_.shape(name);
+  const auto add = [&](std::string_view target, const Editor::Arguments& arguments,
+                       std::string_view suffix, const Shape& result) {
+    return editor_.add_node(before, like, target, arguments, fmt::format("{}_{}", name, suffix),
+                            DType::kFloat32, result);
+  };
+  std::vector<int64_t> every(shape.size());
+  std::iota(every.begin(), every.end(), 0);
+  const std::string detached =
+      add("aten.detach.default", {{"self", Name{name}}}, "detached", shape);
+  const auto end_of = [&](std::string_view reduce, std::string_view join, std::string_view suffix,
+                          const std::string& so_far) {
+    const std::string end =
+        add(reduce, {{"self", Name{detached}}, {"dim", every}, {"keepdim", false}}, suffix, {});
+    return add(join, {{"self", Name{end}}, {"other", Name{so_far}}}, suffix, {1});
+  };
+  const std::string low = end_of("aten.amin.default", "aten.minimum.default", "low", buffers.low);
+  const std::string high =
+      end_of("aten.amax.default", "aten.maximum.default", "high", buffers.high);
+  return add("aten.cat.default",
+             {{"tensors", std::vector<Name>{{low}, {high}}}, {"dim", int64_t{0}}}, "ends", {2});
 }
 
 const FakeQuantization::Buffers& FakeQuantization::buffers_of(int group, const std::string& name) {
@@ -173,10 +215,26 @@ const std::string& FakeQuantization::observer_on() {
     observer_on_ = editor_.add_buffer("quantization.observer_on", switched_on());
   return observer_on_;
 }
+const std::string& FakeQuantization::observer_off() {
+  if (observer_off_.empty()) {
+    Tensor off(DType::kInt64, {1});
+    off.values<int64_t>()[0] = 0;
+    observer_off_ = editor_.add_buffer("quantization.observer_off", off);
+  }
+  return observer_off_;
+}
 const std::string& FakeQuantization::fake_quant_on() {
   if (fake_quant_on_.empty())
     fake_quant_on_ = editor_.add_buffer("quantization.fake_quant_on", switched_on());
   return fake_quant_on_;
+}
+
+const std::string& FakeQuantization::is_on() {
+  if (is_on_.empty())
+    is_on_ = editor_.add_node(0, 0, "aten.ne.Scalar",
+                              {{"self", Name{fake_quant_on()}}, {"other", int64_t{0}}},
+                              "quantization_is_on", DType::kBool, {1});
+  return is_on_;
 }
 
 const std::string& FakeQuantization::weight_quant_on() {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ class FakeQuantization {
                    const std::vector<Quantization>* ranges, QatPrepared& result)
       : editor_(editor), annotation_(annotation), ranges_(ranges), result_(result) {}
 
+  // The range of this group will be the widest that was observed, in place of a moving average.
+  void only_widen(int group) { widening_.insert(group); }
+
   // Fake quantization of tensor `name` in that group, before node `before` of the file, with the
   // traces of node `like`. Returns the name of what is quantized.
   std::string add(int group, const std::string& name, size_t before, size_t like);
@@ -37,8 +41,11 @@ class FakeQuantization {
   };
   const Buffers& buffers_of(int group, const std::string& name);
   const Buffers& fixed_buffers_of(int group, const std::string& name);
+  std::string widened(const std::string& name, const Buffers& buffers, size_t before, size_t like);
   const std::string& observer_on();
+  const std::string& observer_off();  // of ranges that another node observes
   const std::string& fake_quant_on();
+  const std::string& is_on();  // the same switch as a boolean
   const std::string& weight_quant_on();
 
   pt2::ExportEditor& editor_;
@@ -46,7 +53,8 @@ class FakeQuantization {
   const std::vector<Quantization>* ranges_;
   QatPrepared& result_;
   std::map<int, Buffers> buffers_;  // by group
-  std::string observer_on_, fake_quant_on_, weight_quant_on_;
+  std::set<int> widening_;
+  std::string observer_on_, observer_off_, fake_quant_on_, is_on_, weight_quant_on_;
 };
 
 }  // namespace dtr

@@ -179,6 +179,7 @@ class Preparation {
       if (!graph_.op(op).origin.sources.empty())
         ops_of_[graph_.op(op).origin.sources.back()].push_back(op);
     if (ranges_ == nullptr) note_joins();
+    keep_ranges_of_states();
     for (size_t i = 0; i < graph_.user_input_count(); ++i)
       fake_quantize_value(graph_.inputs()[i], 0, graph_.value(graph_.inputs()[i]).name);
     for (size_t i = 0; i < graph_.state_count(); ++i) prepare_state(graph_.state(i));
@@ -214,6 +215,22 @@ class Preparation {
   }
 
   // --- values ---
+
+  // Training often begins with fresh states, and then shows less of what is computed from them than
+  // long runs reach: a moving average would forget what calibration, or a longer run, has shown.
+  void keep_ranges_of_states() {
+    std::set<ValueId> computed;
+    const auto keep = [&](ValueId value) {
+      computed.insert(value);
+      if (const int group = annotation_.group_of_value[value.index]; group != Annotation::kNoGroup)
+        fake_.only_widen(group);
+    };
+    for (size_t i = 0; i < graph_.state_count(); ++i) keep(graph_.state(i));
+    for (const OpId id : graph_.ops())
+      if (const Op& op = graph_.op(id); std::ranges::any_of(
+              op.operands, [&](ValueId operand) { return computed.contains(operand); }))
+        std::ranges::for_each(op.results, keep);
+  }
 
   // A state as a run finds it. What the run writes to it is another value, in the same group.
   void prepare_state(ValueId state) {

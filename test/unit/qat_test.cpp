@@ -467,6 +467,50 @@ TEST(Qat, StatesOfPartsAreInt8) {
   EXPECT_GE(stream->decibels, 30);
 }
 
+// make_stream.py trains on short runs that begin with an empty state; the program keeps the ranges
+// that long runs reach.
+TEST(Qat, RangesOfStatesDoNotShrink) {
+  const Bytes bytes = test::read_bytes(trained("stream_trained.pt2"));
+  const auto stream = stream_of(ModelBytes{bytes, "trained.pt2"}, settings(),
+                                test::read_arrays(trained("stream.npz")));
+  ASSERT_TRUE(stream.has_value()) << error_text(stream);
+  EXPECT_EQ(stream->states, std::vector<DType>{DType::kInt8});
+  EXPECT_GE(stream->decibels, 25);
+  const auto prepared = prepare(with_states("views.pt2"), with_states("views.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  const auto archive = pt2::Archive::open(prepared->archive, "prepared.pt2");
+  ASSERT_TRUE(archive.has_value()) << error_text(archive);
+  const auto widens = [&](std::string_view value) {
+    const auto& nodes = archive->program().nodes;
+    return std::ranges::find(nodes, fmt::format("{}_observed", value), &pt2::Node::name) !=
+           nodes.end();
+  };
+  EXPECT_TRUE(widens("b_table") && widens("b_ring_next") && widens("cat"));
+  EXPECT_FALSE(widens("x"));
+}
+
+// Fake quantization of fixed ranges is behind the same switch: whatever fakes a quantization of an
+// activation is read by a `where` alone, or has a switch as an argument.
+TEST(Qat, EveryFakeQuantizationHasASwitch) {
+  for (const std::string name : {"operators", "gates", "small"}) {
+    const auto prepared = prepare(trained(name + ".pt2"), trained(name + ".npz"));
+    ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+    const auto archive = pt2::Archive::open(prepared->archive, "prepared.pt2");
+    ASSERT_TRUE(archive.has_value()) << error_text(archive);
+    size_t fixed = 0;
+    for (const pt2::Node& node : archive->program().nodes) {
+      if (!node.target.starts_with("torch.ops.aten.fake_quantize_")) continue;
+      ++fixed;
+      for (const pt2::Node& reader : archive->program().nodes)
+        pt2::for_each_read(reader, [&](std::string_view read) {
+          EXPECT_TRUE(read != node.outputs[0] || reader.target == "torch.ops.aten.where.self")
+              << name << ": " << reader.name;
+        });
+    }
+    EXPECT_GT(fixed, prepared->weights) << name;
+  }
+}
+
 TEST(Qat, JoinsWithoutRangesAreTold) {
   const Bytes bytes = test::read_bytes(trained("unlike.pt2"));
   auto module = parse_pt2(bytes, "unlike.pt2");
