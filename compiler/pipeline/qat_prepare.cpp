@@ -334,10 +334,24 @@ class Preparation {
 
   void fake_quantize_value(ValueId value, size_t before, const std::string& name) {
     const int group = annotation_.group_of_value[value.index];
-    if (group == Annotation::kNoGroup || graph_.type(value).dtype != DType::kFloat32) return;
+    if (group == Annotation::kNoGroup || graph_.type(value).dtype != DType::kFloat32 ||
+        !is_trained(name))
+      return;
     const std::string quantized = fake_.add(group, name, before, before == 0 ? 0 : before - 1);
     editor_.replace_uses(name, quantized);
     name_of_[value] = quantized;
+  }
+
+  // PyTorch fakes the quantization of float32 alone; what is integers, complex or of another float
+  // type in the file stays what it is.
+  bool is_trained(const std::string& name) {
+    const std::optional<DType> dtype = editor_.dtype(name);
+    if (dtype == DType::kFloat32 || !editor_.has(name)) return true;
+    if (dtype != DType::kInt64 && left_.insert(name).second)
+      result_.notes.push_back(fmt::format(
+          "`{}`: it is no tensor of float32 in the file, and is not quantized during training",
+          name));
+    return false;
   }
 
   // --- operands ---
@@ -368,7 +382,7 @@ class Preparation {
   // The nodes of `op` that take `name` take it in another quantization.
   void requantize_argument(const Op& op, const std::string& name, int group) {
     for (const uint32_t source : op.origin.sources) {
-      if (!editor_.takes(source, name)) continue;
+      if (!editor_.takes(source, name) || !is_trained(name)) continue;
       editor_.replace_argument(source, name, fake_.add(group, name, source, source));
     }
   }
@@ -388,7 +402,7 @@ class Preparation {
     const std::string_view argument = find_layer(target_of(*layer))->argument;
     std::string weight = editor_.argument(*layer, argument);
     const Shape shape = editor_.shape(weight);
-    if (weight.empty() || shape.size() < 2)
+    if (weight.empty() || shape.size() < 2 || !is_trained(weight))
       return note(*layer, "its weights are no tensor of their own and stay float during training");
     const bool transposed = op.def == &ops::kConvolution && op.attributes.get<bool>("transposed");
     const size_t axis = argument != "weight" ? shape.size() - 1 : transposed ? 1 : 0;
@@ -428,6 +442,7 @@ class Preparation {
   std::map<ValueId, std::string>
       name_of_;                  // of quantized values in the graph, behind their fake quantization
   std::set<uint32_t> prepared_;  // layers
+  std::set<std::string> left_;   // tensors of other types than float32
   struct QuantizedWeight {
     std::string name;
     uint32_t node = 0;  // in front of which it is

@@ -95,8 +95,10 @@ class Speller {
       Editor::Arguments arguments = arguments_of(op, node, tensors, editor);
       if (op.def == &ops::kSoftmax && op.operands.size() > 1)
         arguments[0].second = Name{excluded(op, node, tensors, editor)};
-      names_[op.results[0]] = editor.add_node(node, node, target_of(*op.def), arguments, name,
-                                              result.type.dtype, result.type.shape);
+      names_[op.results[0]] = op.def == &ops::kIndexSelect
+                                  ? select(op, node, std::move(arguments), name, editor)
+                                  : editor.add_node(node, node, target_of(*op.def), arguments, name,
+                                                    result.type.dtype, result.type.shape);
     }
   }
 
@@ -111,6 +113,34 @@ class Speller {
   static std::string_view short_name(const OpDef& def) {
     const std::string_view name = def.name.substr(def.name.find('.') + 1);
     return name.substr(0, name.find('.'));
+  }
+
+  // index_select of PyTorch takes a list of indices, ours an array: its result has the dimensions
+  // of the array in their place.
+  std::string select(const Op& op, uint32_t node, Editor::Arguments arguments,
+                     const std::string& name, Editor& editor) const {
+    const Type& index = graph_.type(op.operands[1]);
+    const Value& result = graph_.value(op.results[0]);
+    const auto add = [&](std::string_view target, const Editor::Arguments& given,
+                         std::string_view as, DType dtype, const Shape& shape) {
+      return editor.add_node(node, node, target, given, as, dtype, shape);
+    };
+    if (index.shape.size() == 1)
+      return add(target_of(*op.def), arguments, name, result.type.dtype, result.type.shape);
+    const Shape list{index.elements()};
+    const auto given = std::ranges::find(arguments, "index", &Editor::Arguments::value_type::first);
+    given->second = Name{add("aten.reshape.default",
+                             {{"self", given->second}, {"shape", std::vector<int64_t>(list)}},
+                             name + "_index", index.dtype, list)};
+    Shape shape = graph_.type(op.operands[0]).shape;
+    const auto rank = static_cast<int64_t>(shape.size());
+    const auto dim = op.attributes.get<int64_t>("dim");
+    shape[static_cast<size_t>(dim < 0 ? dim + rank : dim)] = list[0];
+    const std::string selected =
+        add(target_of(*op.def), arguments, name + "_selected", result.type.dtype, shape);
+    return add("aten.reshape.default",
+               {{"self", Name{selected}}, {"shape", std::vector<int64_t>(result.type.shape)}}, name,
+               result.type.dtype, result.type.shape);
   }
 
   // The name in the file of what an op of a node makes; empty: none. A constant of the graph may

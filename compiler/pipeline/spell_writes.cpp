@@ -69,7 +69,9 @@ class Memory {
       if (!views_.contains(canonical(name))) continue;
       const std::optional<std::string> current = read(canonical(name));
       if (!current) return false;
-      if (edits_ && *current != name) editor_.replace_output(name, *current);
+      if (*current == name) continue;
+      read_again_ = true;
+      if (edits_) editor_.replace_output(name, *current);
     }
     if (edits_ && is_buffer && writes_ > 0)
       add(last_write_ + 1, kCopy, {{"self", Name{base_}}, {"src", Name{views_[base_].now}}},
@@ -79,6 +81,8 @@ class Memory {
 
   size_t writes() const { return writes_; }
   bool writes_views() const { return writes_views_; }
+  // Whether a node reads what was written by an earlier name than that of the last write.
+  bool is_read_again() const { return read_again_; }
 
  private:
   struct View {
@@ -101,7 +105,9 @@ class Memory {
       if (!views_.contains(canonical(name))) continue;
       const std::optional<std::string> current = read(canonical(name));
       if (!current) return false;
-      if (edits_ && *current != name) editor_.replace_argument(node, name, *current);
+      if (*current == name) continue;
+      read_again_ = true;
+      if (edits_) editor_.replace_argument(node, name, *current);
     }
     if (taken.empty() || !views_.contains(first)) return true;
     const std::string& target = module_.sources[node].target;
@@ -267,7 +273,7 @@ class Memory {
   std::map<std::string, std::string> same_;  // results of in-place operators: what they write to
   size_t writes_ = 0;
   uint32_t last_write_ = 0;
-  bool writes_views_ = false;
+  bool writes_views_ = false, read_again_ = false;
 };
 
 // The tensors with memory of their own that in-place operators write to.
@@ -318,7 +324,8 @@ size_t spell_writes(const Module& module, Editor& editor) {
     if (editor.dtype(base) != DType::kFloat32) continue;
     const bool is_buffer = buffers.contains(base);
     Memory tried(module, editor, base, false);
-    if (!tried.spell(is_buffer) || tried.writes() == 0 || (!is_buffer && !tried.writes_views()))
+    if (!tried.spell(is_buffer) || tried.writes() == 0 ||
+        (!is_buffer && !tried.writes_views() && !tried.is_read_again()))
       continue;
     Memory(module, editor, base, true).spell(is_buffer);
     count += tried.writes();

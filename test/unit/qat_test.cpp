@@ -511,6 +511,24 @@ TEST(Qat, EveryFakeQuantizationHasASwitch) {
   }
 }
 
+// Models whose nodes are complex, of float64 or integers, or select by arrays of indices, which
+// PyTorch's index_select does not take: what is prepared is read back.
+TEST(Qat, OtherTypesAndArraysOfIndicesAreReadBack) {
+  for (const std::string name :
+       {"complex_moves", "complex_powers", "constants", "narrowed", "bounded_parts", "losses"}) {
+    const auto model = test::source_path("test/data/pt2/" + name + ".pt2");
+    const auto prepared = prepare(model, test::source_path("test/data/pt2/" + name + ".npz"));
+    ASSERT_TRUE(prepared.has_value()) << name << ": " << error_text(prepared);
+    const auto read = parse_pt2(prepared->archive, "prepared.pt2");
+    EXPECT_TRUE(read.has_value()) << name << ": " << error_text(read);
+    const bool of_other_type = name != "bounded_parts" && name != "losses";
+    const auto told = std::ranges::count_if(prepared->notes, [](const std::string& note) {
+      return note.find("no tensor of float32") != std::string::npos;
+    });
+    EXPECT_EQ(told > 0, of_other_type) << name;
+  }
+}
+
 TEST(Qat, JoinsWithoutRangesAreTold) {
   const Bytes bytes = test::read_bytes(trained("unlike.pt2"));
   auto module = parse_pt2(bytes, "unlike.pt2");

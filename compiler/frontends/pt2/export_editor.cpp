@@ -94,6 +94,7 @@ struct ExportEditor::State {
   std::set<size_t> removed;
   size_t buffers = 0;
   std::map<std::string, Shape, std::less<>> shapes;  // of what was added
+  std::map<std::string, DType, std::less<>> dtypes;
 
   Json& graph() { return model["graph_module"]["graph"]; }
   Json& node(size_t index) { return graph()["nodes"][index]; }
@@ -190,6 +191,7 @@ std::string ExportEditor::add_buffer(std::string_view target, const Tensor& cont
                      {{"arg", {{"name", name}}}, {"buffer_name", target}, {"persistent", true}}}}));
   graph["tensor_values"][name] = meta_of(content.dtype(), content.shape());
   state_->shapes[name] = content.shape();
+  state_->dtypes[name] = content.dtype();
 
   std::string path;
   do {  // a file that was edited before has such members
@@ -224,6 +226,7 @@ std::string ExportEditor::add_node(size_t before, size_t like, std::string_view 
                                    {"name", result}});
   state_->graph()["tensor_values"][result] = meta_of(dtype, shape);
   state_->shapes[result] = shape;
+  state_->dtypes[result] = dtype;
   return result;
 }
 
@@ -390,6 +393,8 @@ Shape ExportEditor::shape(std::string_view name) const {
 }
 
 std::optional<DType> ExportEditor::dtype(std::string_view name) const {
+  const auto added = state_->dtypes.find(name);
+  if (added != state_->dtypes.end()) return added->second;
   const auto& tensors = state_->archive.program().tensors;
   const auto stated = tensors.find(name);
   return stated == tensors.end() ? std::nullopt : dtype_of(stated->second.scalar_type);

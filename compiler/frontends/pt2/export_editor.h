@@ -93,7 +93,7 @@ class ExportEditor {
 
   // The shape of a tensor of the graph; {} if there is no such tensor.
   Shape shape(std::string_view name) const;
-  // The dtype of a tensor of the file; std::nullopt if it has none of ours.
+  // The dtype of a tensor of the graph; std::nullopt if it has none of ours, as complex numbers.
   std::optional<DType> dtype(std::string_view name) const;
   // The changed archive. The editor must not be used afterwards. Error: kZipCorrupt.
   Result<std::vector<std::byte>> finish();
