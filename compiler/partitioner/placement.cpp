@@ -245,7 +245,27 @@ class Placer {
       for (const ValueId value : op.results)
         for (const Use& use : graph_.value(value).uses)
           if (graph_.op(use.op).def == &ops::kQuantize) cycles += cost_on_host(graph_, use.op);
+      cycles -= std::min(cycles, cycles_at_borders(op));
     }
+    return cycles;
+  }
+
+  // What an op in float saves where the program takes or gives what it reads or makes in float: on
+  // the NPU it would need the conversions.
+  uint64_t cycles_at_borders(const Op& op) const {
+    uint64_t cycles = 0;
+    const auto add = [&](ValueId value, const OpDef& def) {
+      Type type = graph_.type(value);
+      if (type.dtype != DType::kFloat32) return;
+      type.dtype = DType::kInt8;
+      type.quantization = Quantization::per_tensor(1, 0);
+      cycles += conversion_cycles(type, def);
+    };
+    for (const ValueId value : op.operands)
+      if (value.valid() && !graph_.producer(value).valid() && !graph_.is_constant(value))
+        add(value, ops::kQuantize);
+    for (const ValueId value : op.results)
+      if (graph_.value(value).output_uses > 0) add(value, ops::kDequantize);
     return cycles;
   }
 

@@ -18,7 +18,7 @@ using Editor = pt2::ExportEditor;
 using Name = Editor::Name;
 
 constexpr std::string_view kNorms[] = {"aten.layer_norm.default", "aten.rms_norm.default"};
-constexpr std::string_view kLayers[] = {
+constexpr std::string_view kNormedLayers[] = {
     "aten.linear.default",           "aten.conv1d.default",        "aten.conv1d.padding",
     "aten.conv2d.default",           "aten.conv2d.padding",        "aten.convolution.default",
     "aten.conv_transpose1d.default", "aten.conv_transpose2d.input"};
@@ -41,12 +41,12 @@ class NormSpeller {
       return false;
     const std::vector<OpId> layers = layers_behind_norm(graph_, id, !affine.offset.empty());
     if (layers.empty() || !std::ranges::all_of(layers, [&](OpId layer) {
-          const auto node = node_of(layer, kLayers);
+          const auto node = node_of(layer, kNormedLayers);
           return node && !editor_.argument(*node, "weight").empty();
         }))
       return false;
     for (const OpId layer : layers)
-      fold_into_layer(editor_, *node_of(layer, kLayers), graph_.op(layer), affine);
+      fold_into_layer(editor_, *node_of(layer, kNormedLayers), graph_.op(layer), affine);
     for (const char* const argument : {"weight", "bias"}) editor_.clear_argument(*norm, argument);
     return true;
   }
