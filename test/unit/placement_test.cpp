@@ -87,7 +87,7 @@ graph @forward(%x: i8[1,50] quant<0.5>) {
   EXPECT_EQ(reason_of(placement, module.forward(), "b.float"),
             "costs-more: an operator next to one on the CPU runs on the NPU if that saves cycles; "
             "moving this operator to the NPU costs 6,001 cycles including the call; the CPU needs "
-            "4,324 (follows a.float)");
+            "3,895 (follows a.float)");
   module = parse(kText);
   placement = *place(module, module.forward(), recipe_with({"aten.relu"}, {}, 3000));
   EXPECT_EQ(reason_of(placement, module.forward(), "b"), "");

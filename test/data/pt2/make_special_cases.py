@@ -224,7 +224,7 @@ class integer_powers(nn.Module):
             (-3) ** places,
             2 ** places.to(torch.int32),
             x << places,
-            y**2.0,
+            y.clamp(-100, 100) ** 2.0,
         )
 
 
