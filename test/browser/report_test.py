@@ -155,7 +155,7 @@ class Figures(ReportTest):
             if "quantize_per_" in span["kernel"]
         ]
         inside = conversions[1:-1]  # without those of the input and of the output
-        self.assertEqual(len(inside), 2)
+        self.assertGreater(len(inside), 1)
         self.assertIn(
             f"{sum(inside):,} of them convert between float and int8 inside of the network", text
         )
