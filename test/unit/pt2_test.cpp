@@ -111,6 +111,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "stacks",
                                  "definitions",
                                  "losses",
+                                 "rare_functions",
                                  "places",
                                  "masks",
                                  "narrowed",

@@ -2,6 +2,7 @@
 // of each element or class, then its mean or sum.
 #include <fmt/format.h>
 
+#include <numbers>
 #include <numeric>
 
 #include "compiler/compositions/indices.h"
@@ -116,7 +117,80 @@ Result<Values> triplet_margin(NodeImport& node) {
   return reduced(node, losses);
 }
 
+// By how much the margin exceeds the distance in the direction that the target says.
+Result<Values> margin_ranking(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input1"));
+  DTR_ASSIGN(const ValueId y, node.tensor("input2"));
+  DTR_ASSIGN(const ValueId target, node.tensor("target"));
+  DTR_ASSIGN(const double margin, node.number("margin", 0));
+  DTR_ASSIGN(ValueId losses, node.emit("aten.sub.Tensor", {y, x}));
+  DTR_ASSIGN(losses, node.emit("aten.mul.Tensor", {target, losses}));
+  DTR_ASSIGN(losses, with_number(node, "aten.add.Tensor", losses, margin));
+  DTR_ASSIGN(losses, node.emit("aten.relu", {losses}));
+  return reduced(node, losses);
+}
+
+// x where the target is not −1, and what x lacks of the margin where it is not 1.
+Result<Values> hinge_embedding(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId target, node.tensor("target"));
+  DTR_ASSIGN(const double margin, node.number("margin", 1));
+  DTR_ASSIGN(const ValueId zero, number_like(node, x, 0));
+  DTR_ASSIGN(const ValueId bound, number_like(node, x, margin));
+  DTR_ASSIGN(ValueId lacking, node.emit("aten.sub.Tensor", {bound, x}));
+  DTR_ASSIGN(lacking, node.emit("aten.relu", {lacking}));
+  DTR_ASSIGN(const ValueId is_like, with_number(node, "aten.eq.Tensor", target, 1));
+  DTR_ASSIGN(const ValueId is_unlike, with_number(node, "aten.eq.Tensor", target, -1));
+  DTR_ASSIGN(lacking, node.emit("aten.where.self", {is_like, zero, lacking}));
+  DTR_ASSIGN(const ValueId near, node.emit("aten.where.self", {is_unlike, zero, x}));
+  DTR_ASSIGN(const ValueId losses, node.emit("aten.add.Tensor", {lacking, near}));
+  return reduced(node, losses);
+}
+
 // ---- of probabilities
+
+// log(1 + exp(−t · x)) = −log sigmoid(t · x), which does not overflow.
+Result<Values> soft_margin(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId target, node.tensor("target"));
+  DTR_ASSIGN(ValueId losses, node.emit("aten.mul.Tensor", {target, x}));
+  DTR_ASSIGN(losses, node.emit("aten.log_sigmoid", {losses}));
+  DTR_ASSIGN(losses, node.emit("aten.neg", {losses}));
+  return reduced(node, losses);
+}
+
+// exp(x) − t · x of x in logarithms, else x − t · log(x + eps); with `full` also Stirling's
+// approximation of log t! where t > 1.
+Result<Values> poisson(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("input"));
+  DTR_ASSIGN(const ValueId target, node.tensor("target"));
+  DTR_ASSIGN(const bool of_logarithms, node.boolean("log_input"));
+  DTR_ASSIGN(const bool full, node.boolean("full"));
+  DTR_ASSIGN(const double eps, node.number("eps"));
+  ValueId mean = x, logarithm = x;
+  if (of_logarithms) {
+    DTR_ASSIGN(mean, node.emit("aten.exp", {x}));
+  } else {
+    DTR_ASSIGN(logarithm, with_number(node, "aten.add.Tensor", x, eps));
+    DTR_ASSIGN(logarithm, node.emit("aten.log", {logarithm}));
+  }
+  DTR_ASSIGN(const ValueId product, node.emit("aten.mul.Tensor", {target, logarithm}));
+  DTR_ASSIGN(ValueId losses, node.emit("aten.sub.Tensor", {mean, product}));
+  if (full) {
+    DTR_ASSIGN(const ValueId of_target, node.emit("aten.log", {target}));
+    DTR_ASSIGN(ValueId sum, node.emit("aten.mul.Tensor", {target, of_target}));
+    DTR_ASSIGN(sum, node.emit("aten.sub.Tensor", {sum, target}));
+    DTR_ASSIGN(ValueId half, with_number(node, "aten.mul.Tensor", target, 2 * std::numbers::pi));
+    DTR_ASSIGN(half, node.emit("aten.log", {half}));
+    DTR_ASSIGN(half, with_number(node, "aten.mul.Tensor", half, 0.5));
+    DTR_ASSIGN(sum, node.emit("aten.add.Tensor", {sum, half}));
+    DTR_ASSIGN(const ValueId none, number_like(node, sum, 0));
+    DTR_ASSIGN(const ValueId is_few, with_number(node, "aten.le.Tensor", target, 1));
+    DTR_ASSIGN(sum, node.emit("aten.where.self", {is_few, none, sum}));
+    DTR_ASSIGN(losses, node.emit("aten.add.Tensor", {losses, sum}));
+  }
+  return reduced(node, losses);
+}
 
 // −(t · log x + (1 − t) · log(1 − x)), with logarithms of at least −100.
 Result<Values> binary_cross_entropy(NodeImport& node) {
@@ -282,16 +356,20 @@ std::vector<Operator> loss_operators() {
                  binary_cross_entropy_with_logits),
       tensor_row("aten.cosine_embedding_loss.default", "aten.sqrt", cosine_embedding),
       tensor_row("aten.cross_entropy_loss.default", "aten.log_softmax", cross_entropy),
+      tensor_row("aten.hinge_embedding_loss.default", "aten.where.self", hinge_embedding),
       tensor_row("aten.huber_loss.default", "aten.abs", bounded_distance<false>),
       tensor_row("aten.kl_div.default", "aten.mul.Tensor", divergence),
       tensor_row("aten.l1_loss.default", "aten.abs", distance<false>),
+      tensor_row("aten.margin_ranking_loss.default", "aten.relu", margin_ranking),
       tensor_row("aten.mse_loss.default", "aten.pow.Tensor_Scalar", distance<true>),
       tensor_row("aten.nll_loss.default", "aten.index_select", only_loss),
       tensor_row("aten.nll_loss2d.default", "aten.index_select", only_loss),
       tensor_row("aten.nll_loss2d_forward.default", "aten.index_select", negative_log_likelihood),
       tensor_row("aten.nll_loss_forward.default", "aten.index_select", negative_log_likelihood),
       tensor_row("aten.nll_loss_nd.default", "aten.index_select", only_loss),
+      tensor_row("aten.poisson_nll_loss.default", "aten.exp", poisson),
       tensor_row("aten.smooth_l1_loss.default", "aten.abs", bounded_distance<true>),
+      tensor_row("aten.soft_margin_loss.default", "aten.log_sigmoid", soft_margin),
       tensor_row("aten.triplet_margin_loss.default", "aten.sqrt", triplet_margin),
   };
 }

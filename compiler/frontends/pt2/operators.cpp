@@ -75,6 +75,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"lgamma", "special_gammaln"},
     {"log1p", "special_log1p"},
     {"log_softmax", "special_log_softmax"},
+    {"logit", "special_logit"},
     {"logsumexp", "special_logsumexp"},
     {"lt", "less"},
     {"linalg_inv", "inverse"},
@@ -136,7 +137,8 @@ Table make_table() {
         identity_operators,  index_operators,         mask_operators,       quantization_operators,
         recurrent_operators, scatter_operators,       statistics_operators, search_operators,
         algebra_operators,   factorization_operators, stacking_operators,   defined_operators,
-        sampling_operators,  group_operators,         special_operators,    spectral_operators})
+        sampling_operators,  group_operators,         special_operators,    spectral_operators,
+        function_operators})
     for (Operator& row : family()) {
       const std::string_view target = row.target;
       DTR_CHECK(table.emplace(target, std::move(row)).second);

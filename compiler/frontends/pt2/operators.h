@@ -295,6 +295,7 @@ std::vector<Operator> search_operators();
 std::vector<Operator> algebra_operators();
 std::vector<Operator> factorization_operators();
 std::vector<Operator> spectral_operators();
+std::vector<Operator> function_operators();
 std::vector<Operator> group_operators();
 std::vector<Operator> special_operators();
 

@@ -240,6 +240,47 @@ class losses(nn.Module):
         )
 
 
+@case(rand(5, 6), rand(4), rand(7, 2, 3), torch.tensor([[3, -1], [12, 7]]), strict=False)
+class rare_functions(nn.Module):
+    """Slopes, powers, losses and windows that few networks have."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("taps", torch.linspace(-1, 1, 36).sin().reshape(3, 3, 4))
+        self.register_buffer("bias", torch.tensor([0.5, -0.25, 0.0, 1.0]))
+        self.register_buffer("sides", torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0, 1.0]))
+
+    def forward(self, x, v, sequence, i):
+        F, y = nn.functional, torch.roll(x, 1, 0) / 2
+        return (
+            *torch.gradient(x),
+            *torch.gradient(x, spacing=0.5, dim=-1, edge_order=2),
+            *torch.gradient(x, spacing=(2.0, 4.0), dim=(1, 0)),
+            *torch.gradient(x[:2], dim=0),
+            torch.vander(v),
+            torch.vander(v, 3, increasing=True),
+            torch.linalg.vander(x, N=4),
+            torch.float_power(x.abs() + 0.1, 1.7).float(),
+            torch.float_power(i, 2).float() / 144,
+            torch.float_power(2, v).float(),
+            torch.special.logit(torch.sigmoid(x), 1e-4),
+            x.put(i, torch.stack([v[:2], v[2:]])),
+            x.put(torch.tensor([2, 2, 9, 3]), v, accumulate=True),
+            x * torch.kaiser_window(6),
+            x * torch.kaiser_window(6, periodic=False, beta=5.0),
+            x * torch.bartlett_window(6),
+            x * torch.bartlett_window(6, periodic=False),
+            x * torch.logspace(-1, 0.5, 6),
+            x * torch.logspace(-1, 2, 6, base=2),
+            torch.conv_tbc(sequence, self.taps, self.bias, 1),
+            F.margin_ranking_loss(x, y, self.sides.expand(5, 6), 0.3),
+            F.hinge_embedding_loss(x, self.sides.expand(5, 6), reduction="sum"),
+            F.soft_margin_loss(x, self.sides.expand(5, 6), reduction="none"),
+            F.poisson_nll_loss(x, y.abs() * 4, full=True),
+            F.poisson_nll_loss(x.abs(), y.abs(), log_input=False, reduction="none"),
+        )
+
+
 @case(rand(2, 3, 8, 6), rand(1, 2, 3, 4, 5), rand(2, 2, 3), rand(2, 70), strict=False)
 class places(nn.Module):
     """Pools that give places, and what reads them; volumes and signals that are made larger."""
