@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help demo demo-device build test check wheel mpi package test-aarch64 test-threads test-python test-interop test-upstream inspector-tables test-browser web test-web random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
+.PHONY: help demo demo-device build test check wheel mpi package test-aarch64 test-threads test-python test-interop test-suite test-upstream inspector-tables test-browser web test-web random fuzz conformance quantization lint format bench calibrate golden anchors mutants docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -73,6 +73,9 @@ test-interop: ## live comparison with ExecuTorch 1.4 in both directions (own Pyt
 	@cmake --preset release -DDTR_BUILD_TESTS=ON >/dev/null
 	@cmake --build $(RELEASE) -j $(JOBS) --target deuteron deuteron-neutron-ir
 	@test/interop/run $(RELEASE)/deuteron
+
+test-suite: build ## ExecuTorch's operator tests for any backend on Deuteron, 3 minutes; writes docs/backend_suite.md
+	@test/upstream/run_suite $(RELEASE)
 
 SAMPLE ?= 0
 test-upstream: build ## the NXP tests of ExecuTorch's wheel on Deuteron, for hours; writes docs/upstream.md (SAMPLE=150: some of them, writes nothing)
