@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <span>
 
 #include "compiler/ops/broadcast.h"
+#include "compiler/ops/define.h"
 #include "compiler/ops/ops.h"
 
 namespace dtr::compositions {
@@ -21,6 +24,55 @@ Result<ValueId> times(GraphBuilder& builder, ValueId x, int64_t factor) {
   return builder.emit("aten.mul.Tensor", {x, by});
 }
 
+struct Range {
+  double least, most;
+};
+Range joined(Range a, Range b) { return {std::min(a.least, b.least), std::max(a.most, b.most)}; }
+
+// What bounds, places of extremes and constants, moved or joined at most, tell of integers; of
+// `depth` operators.
+Range range_of(const GraphBuilder& builder, ValueId value, int depth = 8) {
+  constexpr Range kAny{-INFINITY, INFINITY};
+  const auto all_of = [&](std::span<const ValueId> values) {
+    Range range = range_of(builder, values[0], depth - 1);
+    for (const ValueId each : values.subspan(1))
+      range = joined(range, range_of(builder, each, depth - 1));
+    return range;
+  };
+  if (const auto known = builder.constant_elements(value)) {
+    if (known->empty()) return {0, 0};
+    const auto [least, most] = std::ranges::minmax_element(*known);
+    return {*least, *most};
+  }
+  const Graph& graph = builder.graph();
+  const OpId id = graph.producer(value);
+  if (!id.valid() || depth == 0) return kAny;
+  const Op& op = graph.op(id);
+  if (op.def == &ops::kArgmax || op.def == &ops::kArgmin) {
+    const Shape& shape = graph.type(op.operands[0]).shape;
+    const bool of_all = op.attributes.find("dim") == nullptr || shape.empty();
+    const int64_t extent =
+        of_all ? element_count(shape)
+               : shape[*ops::normalize_dim(op.attributes.get<int64_t>("dim"), shape.size())];
+    return {0, static_cast<double>(extent - 1)};
+  }
+  if (op.def == &ops::kClamp) {
+    const Range of = range_of(builder, op.operands[0], depth - 1);
+    const double low = op.attributes.get_or("min", of.least),
+                 high = op.attributes.get_or("max", of.most);
+    // Where the bounds contradict each other, PyTorch's result is the upper one.
+    return {std::min(std::max(of.least, low), high), std::min(std::max(of.most, low), high)};
+  }
+  if (op.def == &ops::kWhereSelf) return all_of(std::span(op.operands).subspan(1));
+  const bool joins =
+      op.def == &ops::kCat || (op.def->has_trait(kMovesData) && op.def != &ops::kConstantPadNd);
+  return joins ? all_of(op.operands) : kAny;
+}
+bool is_within(const GraphBuilder& builder, ValueId index, int64_t extent) {
+  const Range range = range_of(builder, index);
+  return range.least >= 0 && range.most < static_cast<double>(extent);
+}
+
 // The places of the elements that `index` names along `dim` in a contiguous tensor of that shape.
 Result<ValueId> flat_places(GraphBuilder& builder, const Shape& shape, int64_t dim, ValueId index) {
   const Shape of_index = builder.type(index).shape;
@@ -28,7 +80,8 @@ Result<ValueId> flat_places(GraphBuilder& builder, const Shape& shape, int64_t d
     return builder.unsupported(
         fmt::format("indices of shape {} into {}", to_string(of_index), to_string(shape)));
   const std::vector<int64_t> step = strides(shape, Layout::kContiguous);
-  DTR_ASSIGN(ValueId place, times(builder, index, step[static_cast<size_t>(dim)]));
+  DTR_ASSIGN(ValueId place, rows_of_index(builder, index, shape[static_cast<size_t>(dim)],
+                                          step[static_cast<size_t>(dim)]));
   for (size_t d = 0; d < shape.size(); ++d) {
     if (static_cast<int64_t>(d) == dim || of_index[d] == 1) continue;
     Shape along(shape.size(), 1);
@@ -53,8 +106,10 @@ struct Table {
   int64_t front = 0;
 };
 
+// The operators that read or put the rows check a single index themselves; index_put takes those
+// that count from the end.
 Result<Table> table_of(GraphBuilder& builder, const Shape& shape,
-                       const std::vector<ValueId>& indices) {
+                       const std::vector<ValueId>& indices, bool puts) {
   Table table;
   for (size_t d = 0; d < shape.size(); ++d)
     (d < indices.size() && indices[d].valid() ? table.dims : table.others)
@@ -62,10 +117,16 @@ Result<Table> table_of(GraphBuilder& builder, const Shape& shape,
   if (table.dims.empty() || indices.size() > shape.size())
     return builder.unsupported(fmt::format("{} indices for {}", indices.size(), to_string(shape)));
   // The last index counts single rows.
+  const bool single = table.dims.size() == 1;
   for (size_t i = table.dims.size(); i-- > 0;) {
     const auto d = static_cast<size_t>(table.dims[i]);
-    DTR_ASSIGN(ValueId index, from_front(builder, indices[d], shape[d]));
-    DTR_ASSIGN(index, times(builder, index, table.rows));
+    ValueId index = indices[d];
+    if (!single || !puts) {
+      DTR_ASSIGN(index, from_front(builder, index, shape[d]));
+    }
+    if (!single) {
+      DTR_ASSIGN(index, rows_of_index(builder, index, shape[d], table.rows));
+    }
     table.rows *= shape[d];
     if (!table.place.valid()) {
       table.place = index;
@@ -92,17 +153,6 @@ Ints moved_back(int64_t rank, int64_t front, int64_t all) {
   return order;
 }
 
-// Whether the indices are places of extremes, moved or joined at most.
-bool counts_from_front(const Graph& graph, ValueId index) {
-  const OpId id = graph.producer(index);
-  if (!id.valid()) return false;
-  const Op& op = graph.op(id);
-  if (op.def == &ops::kArgmax || op.def == &ops::kArgmin) return true;
-  return (op.def->has_trait(kMovesData) || op.def == &ops::kCat) &&
-         std::ranges::all_of(op.operands,
-                             [&](ValueId operand) { return counts_from_front(graph, operand); });
-}
-
 Ints inverse_of(const Ints& order) {
   Ints inverse(order.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -112,11 +162,29 @@ Ints inverse_of(const Ints& order) {
 
 }  // namespace
 
+Result<ValueId> rows_of_index(GraphBuilder& builder, ValueId index, int64_t extent, int64_t step) {
+  constexpr int64_t kLongestTable = 1024;
+  constexpr int64_t kNowhere = -(int64_t{1} << 30);  // less the places of any tensor
+  if (is_within(builder, index, extent)) return times(builder, index, step);
+  const DType dtype = builder.type(index).dtype;
+  if (extent <= kLongestTable) {
+    std::vector<double> places(static_cast<size_t>(extent));
+    for (size_t i = 0; i < places.size(); ++i)
+      places[i] = static_cast<double>(static_cast<int64_t>(i) * step);
+    DTR_ASSIGN(const ValueId table, builder.constant(dtype, places));
+    return builder.emit("aten.index_select", {table, index}, {{"dim", int64_t{0}}});
+  }
+  DTR_ASSIGN(const ValueId bounded,
+             builder.emit("aten.clamp", {index},
+                          {{"min", 0.0}, {"max", static_cast<double>(extent - 1)}}));
+  DTR_ASSIGN(const ValueId inside, builder.emit("aten.eq.Tensor", {index, bounded}));
+  DTR_ASSIGN(const ValueId place, times(builder, index, step));
+  DTR_ASSIGN(const ValueId nowhere, number(builder, index, kNowhere));
+  return builder.emit("aten.where.self", {inside, place, nowhere});
+}
+
 Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent) {
-  if (counts_from_front(builder.graph(), index)) return index;
-  if (const auto known = builder.constant_elements(index);
-      known && std::ranges::all_of(*known, [](double i) { return i >= 0; }))
-    return index;
+  if (range_of(builder, index).least >= 0) return index;
   DTR_ASSIGN(const ValueId zero, number(builder, index, 0));
   DTR_ASSIGN(const ValueId length, number(builder, index, extent));
   DTR_ASSIGN(const ValueId negative, builder.emit("aten.lt.Tensor", {index, zero}));
@@ -126,7 +194,13 @@ Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent)
 
 Result<ValueId> gather(GraphBuilder& builder, ValueId x, int64_t dim, ValueId index) {
   if (builder.type(x).rank() == 0) return x;
-  DTR_ASSIGN(const ValueId place, flat_places(builder, builder.type(x).shape, dim, index));
+  // index_select checks indices of a list itself.
+  const bool is_list =
+      builder.type(x).elements() == builder.type(x).shape[static_cast<size_t>(dim)];
+  ValueId place = index;
+  if (!is_list) {
+    DTR_ASSIGN(place, flat_places(builder, builder.type(x).shape, dim, index));
+  }
   DTR_ASSIGN(const ValueId flat, builder.view(x, {builder.type(x).elements()}));
   return builder.emit("aten.index_select", {flat, place}, {{"dim", int64_t{0}}});
 }
@@ -145,7 +219,7 @@ Result<ValueId> scatter(GraphBuilder& builder, ValueId x, int64_t dim, ValueId i
 
 Result<ValueId> index_by_tensors(GraphBuilder& builder, ValueId x,
                                  const std::vector<ValueId>& indices) {
-  DTR_ASSIGN(const Table table, table_of(builder, builder.type(x).shape, indices));
+  DTR_ASSIGN(const Table table, table_of(builder, builder.type(x).shape, indices, false));
   DTR_ASSIGN(ValueId rows, builder.permute(x, table.order));
   DTR_ASSIGN(rows, builder.view(rows, table.shape));
   DTR_ASSIGN(const ValueId picked,
@@ -160,7 +234,7 @@ Result<ValueId> put_by_tensors(GraphBuilder& builder, ValueId x,
                                const std::vector<ValueId>& indices, ValueId values,
                                bool accumulate) {
   const Shape shape = builder.type(x).shape;
-  DTR_ASSIGN(const Table table, table_of(builder, shape, indices));
+  DTR_ASSIGN(const Table table, table_of(builder, shape, indices, true));
   const Shape places = builder.type(table.place).shape;
   Shape rows = places;
   rows.insert(rows.end(), table.shape.begin() + 1, table.shape.end());

@@ -7,8 +7,14 @@
 namespace dtr::compositions {
 
 // Adds `extent` to negative indices, which count from the end: while the program runs, unless the
-// indices are constant; not if they are places of extremes. Errors: those of GraphBuilder::emit.
+// indices are constant; not if they are known to be none. Errors: those of GraphBuilder::emit.
 Result<ValueId> from_front(GraphBuilder& builder, ValueId index, int64_t extent);
+
+// index · step, where indices count from the front. Those outside of `extent` would name rows
+// beside those that are meant: unless it is known that there are none, the places are looked up in
+// a table, whose kernel refuses them; of large extents they name nothing, which the kernel that
+// reads the places refuses. Errors: those of GraphBuilder::emit.
+Result<ValueId> rows_of_index(GraphBuilder& builder, ValueId index, int64_t extent, int64_t step);
 
 // result[i][j] = x[index[i][j]][j] along dimension 0, and so on: PyTorch's gather. Indices count
 // from the front. Errors of these: those of GraphBuilder::emit.

@@ -197,6 +197,22 @@ TEST(PlaceKernels, IndicesOutsideAreRefusedBeforeAnythingIsRead) {
   }
 }
 
+// Unlike those of index and index_put, indices along a dimension do not count from the end.
+TEST(PlaceKernels, IndicesAlongADimensionCountFromTheFront) {
+  for (const int64_t index : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, INT64_MIN}) {
+    const Error expected = index == 0 || index == 1 ? Error::kOk : Error::kKernelIndex;
+    const auto call = [&] {
+      Call made;
+      made.floats({2, 3}, {1, 2, 3, 4, 5, 6}).integer(0).longs({1, 1}, {index});
+      return made;
+    };
+    EXPECT_EQ(call().flag(false).floats({1, 1}).run("aten::gather.out"), expected);
+    EXPECT_EQ(call().floats({1, 1}).floats({2, 3}).run("aten::scatter.src_out"), expected);
+    EXPECT_EQ(call().integer(7).floats({2, 3}).run("aten::scatter.value_out"), expected);
+    EXPECT_EQ(call().floats({1, 1}).floats({2, 3}).run("aten::scatter_add.out"), expected);
+  }
+}
+
 TEST(PlaceKernels, MaskedScatterNeedsAnElementForEveryPlace) {
   for (const int32_t count : {1, 2}) {
     Call call;

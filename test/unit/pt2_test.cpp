@@ -91,6 +91,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "attention",
                                  "norms",
                                  "indices",
+                                 "added_along",
                                  "causal",
                                  "fake_quantized",
                                  "unsigned",

@@ -42,16 +42,14 @@ Result<Values> gather_elements(NodeImport& node) {
   return only(compositions::gather(node, x, dim, index));
 }
 
-// What the last dimension of the indices names, apart: [… , depth] to `depth` of […], counted from
-// the front of the extents in `shape`.
-Result<std::vector<ValueId>> index_parts(NodeImport& node, ValueId index, const Shape& shape) {
+// What the last dimension of the indices names, apart: [… , depth] to `depth` of […].
+Result<std::vector<ValueId>> index_parts(NodeImport& node, ValueId index) {
   const Shape of = node.shape(index);
   const auto last = static_cast<int64_t>(of.size()) - 1;
   std::vector<ValueId> parts;
   for (int64_t at = 0; at < of.back(); ++at) {
-    DTR_ASSIGN(ValueId part, node.slice(index, last, at, at + 1));
-    DTR_ASSIGN(part, node.view(part, Shape(of.begin(), of.end() - 1)));
-    DTR_ASSIGN(parts.emplace_back(), node.from_front(part, shape[static_cast<size_t>(at)]));
+    DTR_ASSIGN(const ValueId part, node.slice(index, last, at, at + 1));
+    DTR_ASSIGN(parts.emplace_back(), node.view(part, Shape(of.begin(), of.end() - 1)));
   }
   return parts;
 }
@@ -59,11 +57,12 @@ Result<std::vector<ValueId>> index_parts(NodeImport& node, ValueId index, const 
 // The places in a flat list of rows that the last dimension of the indices names: [… , depth] to
 // […]. `shape` has the extents that are indexed.
 Result<ValueId> flat_places(NodeImport& node, ValueId index, const Shape& shape) {
-  DTR_ASSIGN(const std::vector<ValueId> parts, index_parts(node, index, shape));
+  DTR_ASSIGN(const std::vector<ValueId> parts, index_parts(node, index));
   ValueId sum;
   int64_t step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
-    DTR_ASSIGN(const ValueId part, node.times(parts[i], static_cast<double>(step)));
+    DTR_ASSIGN(ValueId part, node.from_front(parts[i], shape[i]));
+    DTR_ASSIGN(part, compositions::rows_of_index(node, part, shape[i], step));
     if (sum.valid()) {
       DTR_ASSIGN(sum, node.add(sum, part));
     } else {
@@ -134,7 +133,7 @@ Result<ValueId> scattered(NodeImport& node, ValueId x, ValueId updates,
   const auto rows = static_cast<size_t>(node.shape(x)[0]);
   const std::string_view op = op_of(reduction);
   if (op.empty() && reduction != "none")
-    return node.unsupported(fmt::format("the reduction `{}`", reduction));
+    return node.invalid(fmt::format("the reduction `{}`", reduction));
   if (static_cast<int64_t>(rows) > kMostElements)
     return node.unsupported(fmt::format("{} rows", rows));
   std::vector<std::vector<double>> rounds;  // for each row of x, the row of [x, updates] to take
@@ -242,7 +241,7 @@ Result<Values> scatter_nd(NodeImport& node) {
     return node.invalid(fmt::format("indices of shape {}", to_string(of_index)));
   if (!ops::is_static(node.graph(), indices)) {
     DTR_TRY(check_rounds(node, reduction, element_count(of_index) / depth));
-    DTR_ASSIGN(std::vector<ValueId> parts, index_parts(node, indices, of));
+    DTR_ASSIGN(std::vector<ValueId> parts, index_parts(node, indices));
     if (takes_rounds(reduction))
       return only(put_in_rounds(node, x, std::move(parts), updates, reduction));
     return only(compositions::put_by_tensors(node, x, parts, updates, reduction == "add"));

@@ -53,6 +53,7 @@ Result<Values> embedding(NodeImport& node) {
   DTR_TRY(node.integer("padding_idx", -1));
   for (const std::string_view of_training : {"scale_grad_by_freq", "sparse"})
     DTR_TRY(node.boolean(of_training, false));
+  if (node.type(table).rank() > 0) DTR_TRY(node.check_indices(indices, node.type(table).shape[0]));
   DTR_ASSIGN(const ValueId result,
              node.emit("aten.index_select", {table, indices}, {{"dim", int64_t{0}}}));
   return Values{result};
@@ -63,6 +64,7 @@ Result<Values> index_select(NodeImport& node) {
   DTR_ASSIGN(ValueId index, node.tensor("index"));
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
   if (node.type(x).rank() == 0) return node.unsupported("the tensor is a scalar");
+  DTR_TRY(node.check_indices(index, node.type(x).shape[static_cast<size_t>(dim)]));
   DTR_ASSIGN(index, node.view(index, {node.type(index).elements()}));
   DTR_ASSIGN(const ValueId result, node.emit("aten.index_select", {x, index}, {{"dim", dim}}));
   return Values{result};
@@ -98,9 +100,11 @@ Result<Values> index(NodeImport& node) {
 
 Result<Values> gather(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(ValueId index, node.tensor("index"));
+  DTR_ASSIGN(const ValueId index, node.tensor("index"));
   DTR_TRY(node.boolean("sparse_grad", false));
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  if (node.type(x).rank() > 0)
+    DTR_TRY(node.check_indices(index, node.type(x).shape[static_cast<size_t>(dim)]));
   DTR_ASSIGN(const ValueId result, compositions::gather(node, x, dim, index));
   return Values{result};
 }
@@ -273,6 +277,7 @@ Result<Values> embedding_bag(NodeImport& node) {
     takes_all = mode == kMax || (known_ends && known_ends->back() == static_cast<double>(count));
   }
   const auto known = node.constant_elements(node.known(starts));
+  DTR_TRY(node.check_indices(indices, node.type(table).shape[0]));
   DTR_ASSIGN(ValueId rows, node.emit("aten.index_select", {table, indices}, {{"dim", int64_t{0}}}));
   if (weights.valid()) {
     DTR_ASSIGN(const ValueId factors, node.view(weights, {count, 1}));

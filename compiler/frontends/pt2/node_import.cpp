@@ -616,6 +616,15 @@ Result<ValueId> NodeImport::wrap_negative_indices(ValueId indices, int64_t exten
   return rewriter_.add_constant(of, id, graph().value(indices).name + "_front");
 }
 
+Result<void> NodeImport::check_indices(ValueId indices, int64_t extent) {
+  const auto elements = constant_elements(known(indices));
+  if (!elements) return {};
+  for (const double index : *elements)
+    if (index < 0 || index >= static_cast<double>(extent))
+      return unsupported(fmt::format("index {} of {} elements", index, extent));
+  return {};
+}
+
 Result<ValueId> NodeImport::transposed(ValueId matrix) {
   if (type(matrix).rank() != 2)
     return unsupported(fmt::format("a matrix has shape {}", to_string(type(matrix).shape)));

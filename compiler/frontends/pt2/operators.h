@@ -122,6 +122,8 @@ class NodeImport : public GraphBuilder {
   // Known indices of an extent with negative ones, which count from the end, made positive. Others
   // are as they are: a program refuses negative ones while it runs.
   Result<ValueId> wrap_negative_indices(ValueId indices, int64_t extent);
+  // Refuses known indices outside of the extent, for operators whose indices count from the front.
+  Result<void> check_indices(ValueId indices, int64_t extent);
   // Add a constant with these elements, and the int8 form of a uint8 constant: each element minus
   // 128. Error: `unsupported`, if the value is computed.
   ValueId add_constant(const Tensor& tensor, const std::optional<Quantization>& quantization = {});

@@ -16,13 +16,11 @@ namespace {
 // Puts elements of `values`, which has at least the extents of the indices.
 Result<Values> put(NodeImport& node, ValueId values, bool accumulate) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(ValueId index, node.tensor("index"));
+  DTR_ASSIGN(const ValueId index, node.tensor("index"));
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
   const Shape shape = node.type(x).shape, of_index = node.type(index).shape;
   if (node.type(index).elements() == 0) return Values{x};
-  if (!shape.empty()) {
-    DTR_ASSIGN(index, node.wrap_negative_indices(index, shape[static_cast<size_t>(dim)]));
-  }
+  if (!shape.empty()) DTR_TRY(node.check_indices(index, shape[static_cast<size_t>(dim)]));
   if (of_index.size() == node.type(values).rank()) {
     for (size_t d = 0; d < of_index.size(); ++d) {
       DTR_ASSIGN(values, node.slice(values, static_cast<int64_t>(d), 0, of_index[d]));

@@ -44,6 +44,7 @@ Result<Values> take_along_dim(NodeImport& node) {
     DTR_ASSIGN(x, node.view(x, {node.type(x).elements()}));
     DTR_ASSIGN(index, node.view(index, {node.type(index).elements()}));
     DTR_ASSIGN(index, node.wrap_negative_indices(index, node.type(x).elements()));
+    DTR_ASSIGN(index, compositions::from_front(node, index, node.type(x).elements()));
     return one(compositions::gather(node, x, 0, index));
   }
   DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
@@ -56,13 +57,12 @@ Result<Values> take_along_dim(NodeImport& node) {
   DTR_ASSIGN(x, node.expand(x, of_x));
   DTR_ASSIGN(index, node.expand(index, of_index));
   DTR_ASSIGN(index, node.wrap_negative_indices(index, of_x[static_cast<size_t>(dim)]));
+  DTR_ASSIGN(index, compositions::from_front(node, index, of_x[static_cast<size_t>(dim)]));
   return one(compositions::gather(node, x, dim, index));
 }
 
 // A list of indices along `dim`, in the shape of the part that it names.
-Result<ValueId> spread_index(NodeImport& node, ValueId index, const Shape& part, int64_t dim,
-                             int64_t extent) {
-  DTR_ASSIGN(index, node.wrap_negative_indices(index, extent));
+Result<ValueId> spread_index(NodeImport& node, ValueId index, const Shape& part, int64_t dim) {
   Shape along(part.size(), 1);
   if (!part.empty()) along[static_cast<size_t>(dim)] = node.type(index).elements();
   DTR_ASSIGN(index, node.view(index, along));
@@ -83,8 +83,8 @@ Result<Values> index_put_rows(NodeImport& node) {
     DTR_ASSIGN(const ValueId factor, node.constant(node.type(x).dtype, {}, alpha, "alpha"));
     DTR_ASSIGN(source, node.emit("aten.mul.Tensor", {source, factor}));
   }
-  DTR_ASSIGN(index, spread_index(node, index, node.type(source).shape, dim,
-                                 shape[static_cast<size_t>(dim)]));
+  DTR_TRY(node.check_indices(index, shape[static_cast<size_t>(dim)]));
+  DTR_ASSIGN(index, spread_index(node, index, node.type(source).shape, dim));
   return one(compositions::scatter(node, x, dim, index, source, kAccumulate));
 }
 
@@ -99,7 +99,10 @@ Result<Values> index_fill(NodeImport& node) {
   part[static_cast<size_t>(dim)] = node.type(index).elements();
   DTR_ASSIGN(value, node.cast(value, node.type(x).dtype));
   DTR_ASSIGN(value, node.expand(value, part));
-  DTR_ASSIGN(index, spread_index(node, index, part, dim, extent));
+  // Unlike those of index_copy, negative ones count from the end.
+  DTR_ASSIGN(index, node.wrap_negative_indices(index, extent));
+  DTR_ASSIGN(index, compositions::from_front(node, index, extent));
+  DTR_ASSIGN(index, spread_index(node, index, part, dim));
   return one(compositions::scatter(node, x, dim, index, value, false));
 }
 
@@ -181,7 +184,7 @@ Result<Values> scatter_reduce(NodeImport& node) {
   if (shape.empty() || part.size() != shape.size() || node.type(source).rank() != shape.size())
     return node.unsupported(fmt::format("indices of {} for {}", to_string(part), to_string(shape)));
   if (element_count(part) == 0) return Values{x};
-  DTR_ASSIGN(index, node.wrap_negative_indices(index, shape[static_cast<size_t>(dim)]));
+  DTR_TRY(node.check_indices(index, shape[static_cast<size_t>(dim)]));
   for (size_t d = 0; d < part.size(); ++d) {
     DTR_ASSIGN(source, node.slice(source, static_cast<int64_t>(d), 0, part[d]));
   }

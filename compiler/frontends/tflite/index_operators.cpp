@@ -150,6 +150,7 @@ Result<ValueId> batched_gather(Importer& importer, ValueId x, ValueId index, int
   DTR_ASSIGN(index, builder.view(index, {batch, each}));
   std::vector<double> offsets;
   for (int64_t i = 0; i < batch; ++i) offsets.push_back(static_cast<double>(i * extent));
+  DTR_ASSIGN(index, compositions::rows_of_index(builder, index, extent, 1));
   DTR_ASSIGN(index, with_numbers(importer, "aten.add.Tensor", index, offsets, {batch, 1}));
   DTR_ASSIGN(ValueId y, builder.emit("aten.index_select", {x, index}, {{"dim", int64_t{0}}}));
   DTR_ASSIGN(y, builder.permute(y, {0, 2, 1, 3}));
@@ -193,6 +194,20 @@ Result<ValueId> embedding_lookup(Importer& importer) {
   return file_output(importer, y);
 }
 
+// Apart what the last dimension of the indices lists.
+Result<std::vector<ValueId>> columns_of(Importer& importer, ValueId index) {
+  Builder builder(importer);
+  const Shape of_index = importer.type(index).shape;
+  const Shape rows(of_index.begin(), of_index.end() - 1);
+  std::vector<ValueId> columns;
+  for (int64_t i = 0; i < of_index.back(); ++i) {
+    DTR_ASSIGN(const ValueId column,
+               builder.slice(index, static_cast<int64_t>(rows.size()), i, i + 1));
+    DTR_ASSIGN(columns.emplace_back(), builder.view(column, rows));
+  }
+  return columns;
+}
+
 // The last dimension of the indices counts places in the first dimensions of x.
 Result<ValueId> gather_nd(Importer& importer) {
   Builder builder(importer);
@@ -201,24 +216,27 @@ Result<ValueId> gather_nd(Importer& importer) {
   if (of_index.empty() || depth < 1 || depth > static_cast<int64_t>(shape.size()))
     return importer.unsupported(
         fmt::format("indices of shape {} into {}", to_string(of_index), to_string(shape)));
-  std::vector<double> steps(static_cast<size_t>(depth));
-  int64_t rows = 1;
-  for (size_t i = steps.size(); i-- > 0;) {
-    steps[i] = static_cast<double>(rows);
-    rows *= shape[i];
-  }
   DTR_ASSIGN(ValueId x, importer.file_value(0));
-  DTR_ASSIGN(ValueId index, importer.file_value(1));
+  DTR_ASSIGN(const ValueId index, importer.file_value(1));
+  DTR_ASSIGN(const std::vector<ValueId> columns, columns_of(importer, index));
+  ValueId place;
+  int64_t rows = 1;
+  for (size_t i = columns.size(); i-- > 0;) {
+    ValueId part = columns[i];
+    if (columns.size() > 1) {
+      DTR_ASSIGN(part, compositions::rows_of_index(builder, part, shape[i], rows));
+    }
+    rows *= shape[i];
+    if (!place.valid()) {
+      place = part;
+    } else {
+      DTR_ASSIGN(place, builder.emit("aten.add.Tensor", {place, part}));
+    }
+  }
   Shape flat{rows};
   flat.insert(flat.end(), shape.begin() + depth, shape.end());
   DTR_ASSIGN(x, builder.view(x, flat));
-  if (depth > 1) {
-    DTR_ASSIGN(index, with_numbers(importer, "aten.mul.Tensor", index, steps, {depth}));
-  }
-  const auto last = static_cast<int64_t>(of_index.size()) - 1;
-  DTR_ASSIGN(index, builder.emit("aten.sum.dim_IntList", {index},
-                                 {{"dim", Ints{last}}, {"keepdim", false}}));
-  DTR_ASSIGN(const ValueId y, builder.emit("aten.index_select", {x, index}, {{"dim", int64_t{0}}}));
+  DTR_ASSIGN(const ValueId y, builder.emit("aten.index_select", {x, place}, {{"dim", int64_t{0}}}));
   return file_output(importer, y);
 }
 
@@ -227,13 +245,7 @@ Result<ValueId> gather_nd(Importer& importer) {
 Result<ValueId> put_rows(Importer& importer, ValueId base, ValueId index, ValueId updates,
                          bool accumulate) {
   Builder builder(importer);
-  const Shape of_index = importer.type(index).shape;
-  const Shape rows(of_index.begin(), of_index.end() - 1);
-  std::vector<ValueId> columns;
-  for (int64_t i = 0; i < of_index.back(); ++i) {
-    DTR_ASSIGN(ValueId column, builder.slice(index, static_cast<int64_t>(rows.size()), i, i + 1));
-    DTR_ASSIGN(columns.emplace_back(), builder.view(column, rows));
-  }
+  DTR_ASSIGN(const std::vector<ValueId> columns, columns_of(importer, index));
   DTR_ASSIGN(const ValueId y,
              compositions::put_by_tensors(builder, base, columns, updates, accumulate));
   return file_output(importer, y);

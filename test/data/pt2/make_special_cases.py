@@ -252,7 +252,17 @@ class counted_from_end(nn.Module):
             x[index],
             x[:, index.clamp(max=3).clamp(min=-4)],
             torch.take(x, index * 4),
+            torch.take_along_dim(x, index.view(5, 1).clamp(-4, 3), 1),
+            x.index_fill(0, index, 2.5),
         )
+
+
+@case(rand(3, 4), torch.tensor([[0, 3], [1, 0]]))
+class added_along(nn.Module):
+    """Sums at places along the last dimension, whose indices are an input."""
+
+    def forward(self, x, index):
+        return x.scatter_add(1, index, x)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 // Elements along a dimension at the places that a tensor of indices names, any dtype:
 // aten::gather.out(self, dim, index, sparse_grad, out), aten::scatter.src_out(self, dim, index,
 // src, out) and .value_out(self, dim, index, value, out); aten::scatter_add.out(self, dim, index,
-// src, out), of float, integers and bools. Of several elements for one place the last remains. An
-// index outside of the dimension is refused.
+// src, out), of float, integers and bools. Of several elements for one place the last remains. As
+// in PyTorch an index outside of the dimension is refused, and a negative one is outside.
 #include <cstring>
 
 #include "device/runtime/kernels/portable/convert.h"
@@ -35,8 +35,8 @@ Error for_each_named(const Tensor& whole, int64_t dim, const Tensor& index, cons
   for_each_offset(
       index.shape(),
       [&](int32_t at, int32_t base, int32_t in_part) {
-        const int64_t named = index_at(index, at, extent);
-        if (named < 0) {
+        const int64_t named = load_integer(index, at);
+        if (named < 0 || named >= extent) {
           error = Error::kKernelIndex;
         } else if (error == Error::kOk) {
           visit(static_cast<int32_t>(base + named * step), in_part);
