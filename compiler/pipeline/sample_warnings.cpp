@@ -10,6 +10,7 @@
 
 #include "compiler/executors/onednn_executor.h"
 #include "compiler/ir/rewriter.h"
+#include "compiler/ops/define.h"
 #include "compiler/ops/ops.h"
 #include "compiler/support/text.h"
 
@@ -22,6 +23,7 @@ namespace {
 constexpr double kMostDeviations = 4;
 constexpr double kMostDeviationRatio = 4;
 constexpr size_t kNormSamples = 8;
+constexpr size_t kIndexSamples = 8;
 constexpr double kMostOutside = 0.01;
 constexpr double kLeastSpread = 1.0 / 8;
 
@@ -92,7 +94,10 @@ void warn_of_constants(const Compilation& c, const Samples& samples,
         "check how the samples were made; only an input that never has another value may be so",
         {.file = c.module.file, .node = graph.value(graph.inputs()[k]).name}));
   }
-  if (warnings.empty() && samples.size() > 1 && graph.user_input_count() > 0 && all_equal(samples))
+  const bool constant = std::ranges::any_of(warnings, [](const Diagnostic& other) {
+    return other.id == DiagnosticId::kCalibrationConstant;
+  });
+  if (!constant && samples.size() > 1 && graph.user_input_count() > 0 && all_equal(samples))
     warnings.push_back(warning(DiagnosticId::kCalibrationConstant,
                                fmt::format("all {} calibration samples are equal", samples.size()),
                                "give samples of every kind that the model will see",
@@ -122,11 +127,11 @@ OpId first_norm(const Module& module, const Graph& graph) {
   return {};
 }
 
-// The graph up to a value.
-Graph cut_at(const Graph& whole, ValueId value) {
+// The graph up to values.
+Graph cut_at(const Graph& whole, const std::vector<ValueId>& values) {
   Graph graph = whole;
   Rewriter rewriter(graph);
-  rewriter.set_outputs({value});
+  rewriter.set_outputs(values);
   for (OpId id = graph.last_op(), previous; id.valid(); id = previous) {
     previous = graph.op(id).previous;
     if (std::ranges::all_of(graph.op(id).results,
@@ -147,7 +152,7 @@ Result<std::optional<Diagnostic>> warn_of_preprocessing(const Compilation& c,
   const OpId norm = c.as_read.state_count() == 0 ? first_norm(c.module, c.as_read) : OpId();
   if (!norm.valid()) return std::optional<Diagnostic>();
   const Op& op = c.as_read.op(norm);
-  const Graph cut = cut_at(c.as_read, op.operands[0]);
+  const Graph cut = cut_at(c.as_read, {op.operands[0]});
   DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(c.module, cut));
   const auto channels = static_cast<size_t>(cut.type(op.operands[0]).shape[1]);
   std::vector<Spread> spreads(channels);
@@ -186,13 +191,85 @@ Result<std::optional<Diagnostic>> warn_of_preprocessing(const Compilation& c,
       place_of(c.module, c.as_read, norm)));
 }
 
+// ---- indices
+
+// The indices that may be outside: from `least` to before `end` are elements.
+struct IndexUse {
+  OpId op;
+  ValueId index;
+  int64_t least, end;
+};
+
+std::vector<IndexUse> index_uses(const Graph& graph) {
+  std::vector<IndexUse> uses;
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    const bool puts = op.def == &ops::kIndexPut;
+    if ((!puts && op.def != &ops::kIndexSelect) || graph.is_constant(op.operands[1])) continue;
+    const Shape& shape = graph.type(op.operands[0]).shape;
+    const int64_t dim = puts ? 0 : op.attributes.get<int64_t>("dim");
+    const int64_t extent = shape[*ops::normalize_dim(dim, shape.size())];
+    uses.push_back({id, op.operands[1], puts ? -extent : 0, extent});
+  }
+  return uses;
+}
+
+std::optional<int64_t> outside(const TensorView& index, const IndexUse& use) {
+  const auto find = [&](const auto all) -> std::optional<int64_t> {
+    const auto found =
+        std::ranges::find_if(all, [&](auto at) { return at < use.least || at >= use.end; });
+    return found == all.end() ? std::nullopt : std::optional<int64_t>(*found);
+  };
+  return index.dtype == DType::kInt32 ? find(index.values<int32_t>())
+                                      : find(index.values<int64_t>());
+}
+
+// One warning an operator.
+Result<void> warn_of_indices(const Compilation& c, const Samples& samples,
+                             std::vector<Diagnostic>& warnings) {
+  if (c.as_read.state_count() != 0) return {};
+  std::vector<IndexUse> uses = index_uses(c.as_read);
+  if (uses.empty()) return {};
+  std::vector<ValueId> indices;
+  for (const IndexUse& use : uses) indices.push_back(use.index);
+  const Graph cut = cut_at(c.as_read, indices);
+  bool cheap = true;
+  for (const OpId id : cut.ops()) cheap = cheap && cut.op(id).def->macs == nullptr;
+  const size_t count = cheap ? samples.size() : std::min(samples.size(), kIndexSamples);
+  DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_model_executor(c.module, cut));
+  for (size_t i = 0; i < count && !uses.empty(); ++i) {
+    const size_t sample = i * samples.size() / count;
+    DTR_ASSIGN(const std::vector<Tensor> made, executor->run(samples.inputs(sample)));
+    for (size_t k = 0; k < uses.size(); ++k) {
+      if (!uses[k].op.valid()) continue;
+      const std::optional<int64_t> found = outside(made[k].view(), uses[k]);
+      if (!found) continue;
+      Place place = place_of(c.module, c.as_read, uses[k].op);
+      if (std::ranges::none_of(warnings, [&](const Diagnostic& other) {
+            return other.id == DiagnosticId::kCalibrationIndex && other.place == place;
+          }))
+        warnings.push_back(warning(
+            DiagnosticId::kCalibrationIndex,
+            fmt::format("calibration sample {} has index {} of {} elements: the program refuses "
+                        "it where the CPU reads them, the NPU gives zeros",
+                        sample, *found, uses[k].end),
+            "give samples of indices that exist, or bound them in the model: index.clamp(0, size "
+            "- 1)",
+            std::move(place)));
+      uses[k].op = {};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<Diagnostic>> sample_warnings(const Compilation& c) {
   std::vector<Diagnostic> warnings;
   const Samples* samples = c.samples();
-  if (samples == nullptr || samples->size() == 0 || c.samples_are_noise || c.came_quantized)
-    return warnings;
+  if (samples == nullptr || samples->size() == 0 || c.samples_are_noise) return warnings;
+  DTR_TRY(warn_of_indices(c, *samples, warnings));
+  if (c.came_quantized) return warnings;
   warn_of_constants(c, *samples, warnings);
   if (c.samples_there > samples->size())
     warnings.push_back({.id = DiagnosticId::kCalibrationPicked,

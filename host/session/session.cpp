@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -25,6 +26,7 @@
 #include "device/runtime/method.h"
 #include "device/runtime/plugin_kernel.h"
 #include "device/runtime/profiler.h"
+#include "host/session/failed_index.h"
 #include "host/session/neutron_delegate.h"
 #include "host/simulator/host_simulator.h"
 
@@ -188,9 +190,29 @@ class HostSession final : public Session {
     if (std::optional<Diagnostic> of_delegate = neutron_.take_error())
       return tl::unexpected(*std::move(of_delegate));
     Diagnostic diagnostic = to_diagnostic(status, pte_file_.path());
+    if (status.error == pte::Error::kKernelIndex)
+      diagnostic.reason += failed_index(status.name, method_.arguments(status.index));
+    if (fails_in_instruction(status.error)) add_source(status.index, diagnostic.place);
     if (context_.report.status != npu::Status::kOk)
       diagnostic.reason += fmt::format(" (command {})", std::exchange(context_.report, {}).command);
     return tl::unexpected(std::move(diagnostic));
+  }
+
+  static bool fails_in_instruction(pte::Error error) {
+    constexpr std::array kErrors{pte::Error::kKernelArguments, pte::Error::kKernelDtype,
+                                 pte::Error::kKernelFailed, pte::Error::kKernelIndex};
+    return std::ranges::find(kErrors, error) != kErrors.end();
+  }
+  // The operator of the model that the instruction computes, or a part of; the first of several.
+  void add_source(uint32_t instruction, Place& place) const {
+    const pte::DebugMap* map = pte_file_.debug_map();
+    if (map == nullptr) return;
+    const auto* const sources = map->calls()->Get(instruction)->origin()->sources();
+    if (sources == nullptr || sources->size() == 0) return;
+    const pte::SourceOperator& source = *map->sources()->Get(sources->Get(0));
+    place.node = source.name()->str();
+    place.module_path = source.module_path()->str();
+    place.source_line = source.source_line()->str();
   }
 
   // A program that no machine can hold is refused before this one tries.

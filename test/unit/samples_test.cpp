@@ -206,6 +206,31 @@ TEST(SampleWarnings, ComparePreprocessingWithTheFirstBatchNorm) {
   EXPECT_EQ(ids_of(untrained.c_str(), mixed(255, 0)), std::vector<DiagnosticId>());
 }
 
+TEST(SampleWarnings, NameIndicesOutside) {
+  constexpr char kPicked[] =
+      "graph @forward(%x: f32[4,2], %i: i64[3]) {\n"
+      "  %y: f32[3,2] = aten.index_select(%x, %i) {dim = 0}\n"
+      "  %z: f32[4,2] = aten.index_put(%x, %i, %y)\n"
+      "  return %y, %z\n}\n";
+  auto arrays = ramp("x", {16, 4, 2}, 0, 1);
+  Tensor list(DType::kInt64, {16, 3});
+  arrays.push_back({"i", std::move(list)});
+  const std::span<int64_t> indices = arrays[1].tensor.values<int64_t>();
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int64_t>(i % 4);
+  EXPECT_EQ(ids_of(kPicked, arrays), std::vector<DiagnosticId>());
+  indices[3 * 9 + 1] = -1;  // index_put counts it from the end
+  auto warnings = warnings_of(kPicked, arrays);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].id, DiagnosticId::kCalibrationIndex);
+  EXPECT_NE(warnings[0].reason.find("sample 9 has index -1 of 4 elements"), std::string::npos)
+      << warnings[0].reason;
+  EXPECT_NE(warnings[0].fix.find("clamp"), std::string::npos);
+  indices[3 * 9 + 1] = 4;
+  warnings = warnings_of(kPicked, arrays);
+  ASSERT_FALSE(warnings.empty());
+  EXPECT_NE(warnings[0].reason.find("index 4 of 4"), std::string::npos) << warnings[0].reason;
+}
+
 TEST(SampleWarnings, SayFewAndConstant) {
   using enum DiagnosticId;
   constexpr char kRelu[] =
