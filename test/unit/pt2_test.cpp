@@ -92,6 +92,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "norms",
                                  "indices",
                                  "added_along",
+                                 "reduced_parts",
                                  "causal",
                                  "fake_quantized",
                                  "unsigned",

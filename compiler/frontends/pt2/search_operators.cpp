@@ -130,52 +130,76 @@ Result<ValueId> scatter_sum(NodeImport& node, ValueId x, int64_t dim, ValueId in
     DTR_ASSIGN(counts, compositions::scatter(node, counts, dim, index, zeros, false));
   }
   DTR_ASSIGN(counts, compositions::scatter(node, counts, dim, index, ones, true));
-  return node.emit("aten.div.Tensor", {sum, counts});
+  if (is_float(dtype)) return node.emit("aten.div.Tensor", {sum, counts});
+  return node.emit("aten.div.Tensor_mode", {sum, counts},
+                   {{"rounding_mode", std::string("floor")}});
 }
 
-// The most extreme source for each place: of all sources, those that name another place are
-// replaced by what is there, or by the least extreme of all.
-Result<ValueId> scatter_extreme(NodeImport& node, ValueId x, int64_t dim, ValueId index,
-                                ValueId source, bool include_self, bool greatest) {
+// Products or extremes of the sources for each place: of all sources, those that name another place
+// are replaced by what does not change the result, for extremes by what is there or by the least
+// extreme of all.
+Result<ValueId> scatter_pairs(NodeImport& node, ValueId x, int64_t dim, ValueId index,
+                              ValueId source, bool include_self, std::string_view reduce) {
   constexpr int64_t kMostPairs = int64_t{1} << 20;
   const Shape shape = node.type(x).shape;
   const auto at = static_cast<size_t>(dim);
   const int64_t places = shape[at];
-  Shape part = node.type(source).shape;
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (d != at && part[d] != shape[d])
-      return node.unsupported(
-          fmt::format("sources of {} for {}", to_string(part), to_string(shape)));
-  if (element_count(part) * places > kMostPairs)
+  const int64_t sources_there = node.type(source).elements();
+  if (sources_there > kMostPairs / std::max<int64_t>(places, 1))
     return node.unsupported(
-        fmt::format("extremes of {} sources for {} places", element_count(part), places),
+        fmt::format("`{}` of {} sources for {} places", reduce, sources_there, places),
         "reduce with sum or mean, or reduce fewer elements at a time");
-  const std::string_view extreme = greatest ? "aten.amax" : "aten.amin";
-  const std::string_view least = greatest ? "aten.amin" : "aten.amax";
   // (…, places, sources, …)
+  DTR_ASSIGN(index, compositions::rows_of_index(node, index, places, 1));
   DTR_ASSIGN(index, unsqueezed(node, index, dim));
   DTR_ASSIGN(const ValueId sources, unsqueezed(node, source, dim));
   Shape along(shape.size() + 1, 1);
   along[at] = places;
   DTR_ASSIGN(const ValueId counted, count_up(node, node.type(index).dtype, places, along));
   DTR_ASSIGN(const ValueId named, node.emit("aten.eq.Tensor", {index, counted}));
+  const bool greatest = reduce == "amax", multiplies = reduce == "prod";
+  const std::string_view extreme = greatest ? "aten.amax" : "aten.amin";
+  const Attributes over_sources{{"dim", Ints{dim + 1}}, {"keepdim", false}};
   ValueId otherwise;
-  if (include_self) {
+  if (multiplies) {
+    DTR_ASSIGN(otherwise, number_like(node, x, 1));
+  } else if (include_self) {
     DTR_ASSIGN(otherwise, unsqueezed(node, x, dim + 1));
   } else {
-    DTR_ASSIGN(otherwise, node.emit(least, {sources}, {{"dim", Ints{dim + 1}}, {"keepdim", true}}));
+    DTR_ASSIGN(otherwise, node.emit(greatest ? "aten.amin" : "aten.amax", {sources},
+                                    {{"dim", Ints{dim + 1}}, {"keepdim", true}}));
   }
   DTR_ASSIGN(ValueId found, node.emit("aten.where.self", {named, sources, otherwise}));
-  DTR_ASSIGN(found, node.emit(extreme, {found}, {{"dim", Ints{dim + 1}}, {"keepdim", false}}));
-  if (include_self) return node.emit(greatest ? "aten.maximum" : "aten.minimum", {found, x});
-  DTR_ASSIGN(const ValueId any,
-             node.emit("aten.amax", {named}, {{"dim", Ints{dim + 1}}, {"keepdim", false}}));
+  if (multiplies) {
+    DTR_ASSIGN(found, compositions::product(node, found, dim + 1, false));
+    if (include_self) return node.emit("aten.mul.Tensor", {found, x});
+  } else {
+    DTR_ASSIGN(found, node.emit(extreme, {found}, over_sources));
+    // A place that no source names has its own element in each pair, others beside sources.
+    if (include_self) return node.emit(greatest ? "aten.maximum" : "aten.minimum", {found, x});
+  }
+  DTR_ASSIGN(const ValueId any, node.emit("aten.amax", {named}, over_sources));
   return node.emit("aten.where.self", {any, found, x});
+}
+
+// x with `part` in place of its first elements along every dimension but `dim`.
+Result<ValueId> with_front(NodeImport& node, ValueId x, int64_t dim, ValueId part) {
+  const Shape shape = node.type(x).shape, front = node.type(part).shape;
+  for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
+    const auto at = static_cast<size_t>(d);
+    if (d == dim || front[at] == shape[at]) continue;
+    DTR_ASSIGN(ValueId behind, node.slice(x, d, front[at], shape[at]));
+    for (int64_t other = d + 1; other < static_cast<int64_t>(shape.size()); ++other) {
+      DTR_ASSIGN(behind, node.slice(behind, other, 0, front[static_cast<size_t>(other)]));
+    }
+    DTR_ASSIGN(part, node.concatenate({part, behind}, d));
+  }
+  return part;
 }
 
 Result<Values> scatter_reduce(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(ValueId index, node.tensor("index"));
+  DTR_ASSIGN(const ValueId index, node.tensor("index"));
   DTR_ASSIGN(ValueId source, node.tensor("src"));
   DTR_ASSIGN(const std::string_view reduce, node.string("reduce"));
   DTR_ASSIGN(const bool include_self, node.boolean("include_self", true));
@@ -188,12 +212,19 @@ Result<Values> scatter_reduce(NodeImport& node) {
   for (size_t d = 0; d < part.size(); ++d) {
     DTR_ASSIGN(source, node.slice(source, static_cast<int64_t>(d), 0, part[d]));
   }
-  if (reduce == "sum" || (reduce == "mean" && is_float(node.type(x).dtype)))
+  if (reduce == "sum" || reduce == "mean")
     return one(scatter_sum(node, x, dim, index, source, include_self, reduce == "mean"));
-  if ((reduce == "amax" || reduce == "amin") && is_float(node.type(x).dtype))
-    return one(scatter_extreme(node, x, dim, index, source, include_self, reduce == "amax"));
-  return node.unsupported(fmt::format("the reduction `{}` of {}", reduce, name(node.type(x).dtype)),
-                          "reduce floats with sum, mean, amax or amin");
+  if (reduce != "amax" && reduce != "amin" && reduce != "prod")
+    return node.unsupported(fmt::format("the reduction `{}`", reduce),
+                            "reduce with sum, mean, prod, amax or amin");
+  ValueId front = x;
+  for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
+    if (d == dim) continue;
+    DTR_ASSIGN(front, node.slice(front, d, 0, part[static_cast<size_t>(d)]));
+  }
+  DTR_ASSIGN(const ValueId reduced,
+             scatter_pairs(node, front, dim, index, source, include_self, reduce));
+  return one(with_front(node, x, dim, reduced));
 }
 
 // ---- by value

@@ -265,5 +265,32 @@ class added_along(nn.Module):
         return x.scatter_add(1, index, x)
 
 
+@case(
+    rand(2, 3, 5),
+    rand(3, 2, 4),
+    torch.tensor([[[1, 0, 4, 1], [0, 0, 1, 1]], [[1, 1, 4, 0], [0, 2, 1, 4]]]),
+    torch.tensor([[[9, -2, 5], [-7, 4, 4], [3, 0, -1]]]),
+)
+class reduced_parts(nn.Module):
+    """Sources that are narrower than the tensor, and indices that are narrower than both."""
+
+    def forward(self, x, source, index, whole):
+        planes, rows = index.clamp(max=1), index[:, :, :3].clamp(max=2)
+        some, rest = whole[:, :2] * 3, whole[:, :, 1:] - 1
+        of_whole = rest.clamp(0, 2)
+        return (
+            x.scatter_reduce(2, index, source, "amax"),
+            x.scatter_reduce(2, index, source, "amin", include_self=False),
+            x.scatter_reduce(1, rows, source, "prod"),
+            x.scatter_reduce(1, rows[:1], source, "prod", include_self=False),
+            x.scatter_reduce(0, planes, source, "amax", include_self=False),
+            x.scatter_reduce(0, planes, source, "mean"),
+            whole.scatter_reduce(1, of_whole[:, :2], some, "amax"),
+            whole.scatter_reduce(1, of_whole, rest, "prod"),
+            whole.scatter_reduce(2, of_whole, rest, "mean", include_self=False),
+            whole.scatter_reduce(2, of_whole, rest, "amin", include_self=False),
+        )
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))
