@@ -1,10 +1,13 @@
 // What the .onnx reader refuses, and what it reads beside plain nodes: stored forms of tensors,
 // functions, external data.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <tuple>
 
 #include "compiler/executors/executor.h"
 #include "compiler/frontends/onnx/onnx.h"
@@ -137,6 +140,61 @@ TEST(OnnxErrors, GraphsThatContradictThemselves) {
   axis.set_type(2);
   axis.set_i(5);
   expect_refused(model, DiagnosticId::kOnnxInvalid, "axis 5 is out of range for rank 2");
+}
+
+// Operands, 2x3 and of other shapes or dtypes, that the format does not let meet.
+TEST(OnnxErrors, OperandsThatContradictEachOther) {
+  struct Case {
+    std::string op;
+    Shape shape;
+    int32_t type;
+    std::string part;
+  };
+  const Case cases[] = {
+      {"Add", {4}, onnx::kFloat, "2x3 and 4 do not broadcast"},
+      {"Mul", {3}, onnx::kInt64, "operand 0 is f32 and operand 1 is i64"},
+      {"MatMul", {2, 4}, onnx::kFloat, "do not multiply"},
+      {"Concat", {2, 4}, onnx::kFloat, "does not join"},
+      {"Max", {2}, onnx::kFloat, "do not broadcast"},
+  };
+  for (const Case& each : cases) {
+    ModelProto model = one_node(each.op);
+    add_value(*model.mutable_graph()->add_input(), "other", each.shape, each.type);
+    NodeProto& node = *model.mutable_graph()->mutable_node(0);
+    node.add_input("other");
+    if (each.op == "Concat") {
+      auto& axis = *node.add_attribute();
+      axis.set_name("axis");
+      axis.set_type(2);
+    }
+    expect_refused(model, DiagnosticId::kOnnxInvalid, each.part);
+  }
+}
+
+// Words that the format does not know, and numbers that it excludes.
+TEST(OnnxErrors, AttributesThatTheFormatExcludes) {
+  for (const auto& [op, name, word] :
+       {std::tuple("Gelu", "approximate", "fast"), std::tuple("DepthToSpace", "mode", "ABC"),
+        std::tuple("Resize", "mode", "bad"), std::tuple("Pad", "mode", "mirror")}) {
+    ModelProto model = one_node(op);
+    auto& attribute = *model.mutable_graph()->mutable_node(0)->add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(3);
+    attribute.set_s(word);
+    if (std::string_view(op) == "DepthToSpace") {
+      auto& block = *model.mutable_graph()->mutable_node(0)->add_attribute();
+      block.set_name("blocksize");
+      block.set_type(2);
+      block.set_i(1);
+    }
+    expect_refused(model, DiagnosticId::kOnnxInvalid, fmt::format("{} is `{}`", name, word));
+  }
+  ModelProto model = one_node("Split");
+  NodeProto& node = *model.mutable_graph()->mutable_node(0);
+  TensorProto& sizes = add_stored(model, "sizes", {1}, onnx::kInt64);
+  sizes.add_int64_data(1);
+  node.add_input("sizes");
+  expect_refused(model, DiagnosticId::kOnnxInvalid, "parts of sizes [1] of 2 elements");
 }
 
 TEST(OnnxErrors, OperatorsAreNamedTogether) {

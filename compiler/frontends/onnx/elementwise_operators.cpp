@@ -147,7 +147,7 @@ Result<Values> shrink(NodeImport& node) {
 }
 
 Result<Values> gelu(NodeImport& node) {
-  DTR_ASSIGN(const std::string mode, node.string("approximate", "none"));
+  DTR_ASSIGN(const std::string mode, node.word("approximate", "none", {"none", "tanh"}));
   DTR_ASSIGN(const ValueId x, node.value(0));
   return only(node.emit("aten.gelu", {x}, {{"approximate", mode}}));
 }
@@ -307,7 +307,7 @@ Result<Values> variadic(NodeImport& node) {
 
 // By a known number of places: a product or a quotient.
 Result<Values> bit_shift(NodeImport& node) {
-  DTR_ASSIGN(const std::string direction, node.string("direction"));
+  DTR_ASSIGN(const std::string direction, node.word("direction", "", {"LEFT", "RIGHT"}));
   if (direction == "LEFT" && node.has_wide_unsigned())
     return node.unsupported("bits of UINT16, UINT32 or UINT64", "Convert the tensor to INT64.");
   DTR_ASSIGN(const ValueId x, node.value(0));

@@ -164,6 +164,14 @@ Result<std::string> NodeImport::string(const std::string& name,
   return at->s();
 }
 
+Result<std::string> NodeImport::word(const std::string& name, std::string fallback,
+                                     std::initializer_list<std::string_view> known) const {
+  DTR_ASSIGN(std::string stated, string(name, std::move(fallback)));
+  if (std::ranges::find(known, stated) == known.end())
+    return invalid(fmt::format("{} is `{}`, expected {}", name, stated, fmt::join(known, ", ")));
+  return stated;
+}
+
 Result<Ints> NodeImport::ints(const std::string& name, std::optional<Ints> fallback) const {
   const pb::AttributeProto* at = find(name);
   if (at == nullptr && fallback) return *std::move(fallback);
@@ -259,6 +267,31 @@ ValueId NodeImport::folded(ValueId result) {
   return rewriter_.add_constant(of, module_.constants.add(of.dtype, evaluated[0].bytes()), name);
 }
 
+namespace {
+
+// What an operator refuses of these operands says that the file contradicts itself: their shapes,
+// or that their dtypes differ. Of other operators, and of quantized values and other numbers than
+// float, it may be that only Deuteron does not compute them.
+bool contradicts(const Graph& graph, std::string_view op, const std::vector<ValueId>& operands) {
+  constexpr const OpDef* kOfShapes[] = {&ops::kBatchNorm, &ops::kCat,    &ops::kConvolution,
+                                        &ops::kExpand,    &ops::kLinear, &ops::kMatmul,
+                                        &ops::kPermute,   &ops::kView,   &ops::kWhereSelf};
+  const OpDef* def = find_op(op);
+  const bool joins = def->has_trait(kElementwise) && operands.size() > 1;
+  if (!joins && std::ranges::find(kOfShapes, def) == std::end(kOfShapes)) return false;
+  // The first operand of a selection is its mask.
+  const size_t first = def == &ops::kWhereSelf ? 1 : 0;
+  const Type& type = graph.type(operands[first]);
+  for (size_t i = first; i < operands.size(); ++i) {
+    const Type& other = graph.type(operands[i]);
+    if (other.quantized()) return false;
+    if (other.dtype != type.dtype) return true;
+  }
+  return is_float(type.dtype);
+}
+
+}  // namespace
+
 Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> operands,
                                  const Attributes& attributes,
                                  const std::optional<Quantization>& quantization) {
@@ -271,11 +304,14 @@ Result<ValueId> NodeImport::emit(std::string_view op, std::vector<ValueId> opera
       return unsupported(fmt::format("`{}` is out of range", attribute));
   }
   const bool shifted = !operands.empty() && operands[0].valid() && is_unsigned(operands[0]);
+  const bool contradictory = contradicts(graph(), op, operands);
   auto result = GraphBuilder::emit(op, std::move(operands), attributes, quantization);
   if (!result) {
     // "OP: …"; the message begins with the name in the file.
     const std::string& reason = result.error().reason;
     const std::string prefix = fmt::format("{}: ", op);
+    if (contradictory)
+      return invalid(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason);
     return unsupported(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason,
                        result.error().fix);
   }

@@ -2,6 +2,7 @@
 // follow from the node's, or has a function that builds several ops (GraphBuilder).
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,6 +68,9 @@ class NodeImport : public GraphBuilder {
   Result<double> number(const std::string& name, std::optional<double> fallback = {}) const;
   Result<std::string> string(const std::string& name,
                              std::optional<std::string> fallback = {}) const;
+  // One of the words that the format knows for it; kOnnxInvalid for another.
+  Result<std::string> word(const std::string& name, std::string fallback,
+                           std::initializer_list<std::string_view> known) const;
   Result<Ints> ints(const std::string& name, std::optional<Ints> fallback = {}) const;
   Result<Floats> floats(const std::string& name, std::optional<Floats> fallback = {}) const;
   Result<std::vector<std::string>> strings(const std::string& name) const;

@@ -133,7 +133,8 @@ Result<compositions::Recurrence> gru_layer(NodeImport& node, ValueId x, const Ce
 template <Cell kCell>
 Result<Values> recurrent(NodeImport& node) {
   Cell cell = kCell;
-  DTR_ASSIGN(const std::string direction, node.string("direction", "forward"));
+  DTR_ASSIGN(const std::string direction,
+             node.word("direction", "forward", {"forward", "reverse", "bidirectional"}));
   DTR_ASSIGN(const bool batch_first, node.flag("layout"));
   (void)node.has_attribute("hidden_size");
   const bool before = kCell == Cell::kGru;

@@ -164,6 +164,9 @@ Result<Values> top_k(NodeImport& node) {
   DTR_ASSIGN(const bool greatest, node.flag("largest", true));
   (void)node.flag("sorted", true);
   DTR_ASSIGN(const int64_t dim, node.axis(stated, node.type(given).rank()));
+  const int64_t extent = node.shape(given)[static_cast<size_t>(dim)];
+  if (count < 0 || count > extent)
+    return node.invalid(fmt::format("the first {} of {} elements", count, extent));
   const DType dtype = node.dtype(given);
   const bool whole = dtype == DType::kInt32 || dtype == DType::kInt64;
   DTR_ASSIGN(const ValueId x, node.cast(given, whole ? dtype : DType::kFloat32));

@@ -273,8 +273,6 @@ Result<std::vector<Axis>> axes_of(NodeImport& node, const Shape& of, size_t scal
 
 Result<ValueId> resized(NodeImport& node, ValueId x, const std::vector<Axis>& axes,
                         const Rule& rule) {
-  if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic")
-    return node.unsupported(fmt::format("the mode `{}`", rule.mode));
   const bool real = is_float(node.dtype(x));
   if (rule.mode == "nearest" && rule.transform == "tf_crop_and_resize")
     return node.unsupported("nearest neighbours of a region");
@@ -291,7 +289,7 @@ Result<ValueId> resized(NodeImport& node, ValueId x, const std::vector<Axis>& ax
 
 Result<Values> resize(NodeImport& node) {
   Rule rule;
-  DTR_ASSIGN(rule.mode, node.string("mode", "nearest"));
+  DTR_ASSIGN(rule.mode, node.word("mode", "nearest", {"nearest", "linear", "cubic"}));
   DTR_ASSIGN(rule.transform, node.string("coordinate_transformation_mode", "half_pixel"));
   DTR_ASSIGN(rule.rounding, node.string("nearest_mode", "round_prefer_floor"));
   DTR_ASSIGN(rule.cubic, node.number("cubic_coeff_a", -0.75));
@@ -313,7 +311,7 @@ Result<Values> resize(NodeImport& node) {
 
 Result<Values> upsample(NodeImport& node) {
   Rule rule{.transform = "asymmetric", .rounding = "floor"};
-  DTR_ASSIGN(rule.mode, node.string("mode", "nearest"));
+  DTR_ASSIGN(rule.mode, node.word("mode", "nearest", {"nearest", "linear", "cubic"}));
   DTR_ASSIGN(const ValueId x, node.value(0));
   DTR_ASSIGN(const std::vector<Axis> axes, axes_of(node, node.shape(x), 1, 0, 0));
   return only(resized(node, x, axes, rule));

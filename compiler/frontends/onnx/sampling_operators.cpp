@@ -47,7 +47,7 @@ Result<Values> roi_align(NodeImport& node) {
   DTR_ASSIGN(of.height, node.integer("output_height", int64_t{1}));
   DTR_ASSIGN(of.width, node.integer("output_width", int64_t{1}));
   DTR_ASSIGN(of.samples, node.integer("sampling_ratio", int64_t{0}));
-  DTR_ASSIGN(const std::string mode, node.string("mode", "avg"));
+  DTR_ASSIGN(const std::string mode, node.word("mode", "avg", {"avg", "max"}));
   DTR_ASSIGN(const std::string counted,
              node.string("coordinate_transformation_mode",
                          std::string(node.version() < 16 ? "output_half_pixel" : "half_pixel")));

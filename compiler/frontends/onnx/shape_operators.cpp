@@ -233,6 +233,9 @@ Result<Values> parts(NodeImport& node, ValueId x, int64_t dim, const Ints& sizes
     DTR_ASSIGN(results.emplace_back(), node.slice(x, dim, start, start + size));
     start += size;
   }
+  if (start != extent)
+    return node.invalid(
+        fmt::format("parts of sizes [{}] of {} elements", fmt::join(sizes, ", "), extent));
   return results;
 }
 
@@ -332,7 +335,8 @@ Result<Ints> pad_pairs(NodeImport& node, size_t rank) {
 }
 
 Result<Values> pad(NodeImport& node) {
-  DTR_ASSIGN(const std::string mode, node.string("mode", "constant"));
+  DTR_ASSIGN(const std::string mode,
+             node.word("mode", "constant", {"constant", "reflect", "edge", "wrap"}));
   DTR_ASSIGN(const ValueId x, node.value(0));
   DTR_ASSIGN(const Ints pairs, pad_pairs(node, node.type(x).rank()));
   if (mode == "constant") {
@@ -351,8 +355,6 @@ Result<Values> pad(NodeImport& node) {
   const Border border = mode == "reflect" ? Border::kReflect
                         : mode == "edge"  ? Border::kReplicate
                                           : Border::kCircular;
-  if (mode != "reflect" && mode != "edge" && mode != "wrap")
-    return node.unsupported(fmt::format("the mode `{}`", mode));
   return only(compositions::pad_with_own_elements(node, x, pairs, border));
 }
 
@@ -389,7 +391,7 @@ Result<Values> center_crop_pad(NodeImport& node) {
 Result<Values> depth_to_space(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.value(0));
   DTR_ASSIGN(const int64_t block, node.integer("blocksize"));
-  DTR_ASSIGN(const std::string mode, node.string("mode", "DCR"));
+  DTR_ASSIGN(const std::string mode, node.word("mode", "DCR", {"DCR", "CRD"}));
   const Shape of = node.shape(x);
   if (of.size() != 4 || block < 1 || of[1] % (block * block) != 0)
     return node.invalid(fmt::format("blocks of {} of {}", block, to_string(of)));
@@ -403,7 +405,7 @@ Result<Values> depth_to_space(NodeImport& node) {
 Result<Values> space_to_depth(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.value(0));
   DTR_ASSIGN(const int64_t block, node.integer("blocksize"));
-  DTR_ASSIGN(const std::string mode, node.string("mode", "DCR"));
+  DTR_ASSIGN(const std::string mode, node.word("mode", "DCR", {"DCR", "CRD"}));
   const Shape of = node.shape(x);
   if (of.size() != 4 || block < 1 || of[2] % block != 0 || of[3] % block != 0)
     return node.invalid(fmt::format("blocks of {} of {}", block, to_string(of)));
