@@ -197,6 +197,41 @@ TEST(OnnxErrors, AttributesThatTheFormatExcludes) {
   expect_refused(model, DiagnosticId::kOnnxInvalid, "parts of sizes [1] of 2 elements");
 }
 
+// MaxPool of kernel, pads and stride over x of this length.
+ModelProto pool_1d(int64_t length, int64_t kernel, Shape pads, int64_t stride, bool ceil_mode) {
+  ModelProto model = one_node("MaxPool");
+  model.mutable_graph()->clear_input();
+  add_value(*model.mutable_graph()->add_input(), "x", {1, 1, length});
+  const auto add = [&](const std::string& name) -> onnx::pb::AttributeProto& {
+    auto& attribute = *model.mutable_graph()->mutable_node(0)->add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(7);
+    return attribute;
+  };
+  add("kernel_shape").add_ints(kernel);
+  add("strides").add_ints(stride);
+  auto& around = add("pads");
+  for (const int64_t pad : pads) around.add_ints(pad);
+  auto& ceil = add("ceil_mode");
+  ceil.set_type(2);
+  ceil.set_i(ceil_mode ? 1 : 0);
+  return model;
+}
+
+// A window of padding alone has no greatest element, and no mean.
+TEST(OnnxErrors, PadsAreLessThanTheKernel) {
+  expect_refused(pool_1d(3, 2, {0, -1}, 1, false), DiagnosticId::kOnnxInvalid, "pads of [-1]");
+  expect_refused(pool_1d(3, 2, {0, 2}, 1, false), DiagnosticId::kOnnxUnsupportedOption,
+                 "pads of 0 and 2 around dimension 2, where the kernel has 2");
+  EXPECT_EQ(run(pool_1d(3, 2, {0, 1}, 1, false), {1, 3, 2}), (std::vector<float>{3, 3, 2}));
+}
+
+// The window that ceil_mode adds would start behind x, in padding of more than half of the kernel.
+TEST(OnnxErrors, CeilModeStartsNoWindowInPadding) {
+  EXPECT_EQ(run(pool_1d(6, 3, {0, 2}, 2, true), {1, 2, 3, 4, 5, 6}), (std::vector<float>{3, 5, 6}));
+  EXPECT_EQ(run(pool_1d(5, 3, {0, 2}, 2, true), {1, 2, 3, 4, 5}), (std::vector<float>{3, 5, 5}));
+}
+
 TEST(OnnxErrors, OperatorsAreNamedTogether) {
   ModelProto model = one_node("NonMaxSuppression");
   add_node(model, "RandomNormalLike", {"y"}, "z");

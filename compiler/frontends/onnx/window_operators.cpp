@@ -283,8 +283,12 @@ bool is_wide(const Window& window) {
   return false;
 }
 
-// Over the last two dimensions of (N, C, H, W). Padding beyond half of the kernel is put around x.
+// Over the last two dimensions of (N, C, H, W). Padding beyond half of the kernel is put around x;
+// the windows that ceil_mode then starts in the padding behind x are none.
 Result<ValueId> pooled_2d(NodeImport& node, ValueId x, Window window, const PoolRule& rule) {
+  const Shape of = node.shape(x);
+  const ops::WindowAxis down = axis_of(window, 0, of[2], rule.ceil_mode),
+                        across = axis_of(window, 1, of[3], rule.ceil_mode);
   const bool wide = is_wide(window);
   if (rule.kind != Pool::kMax && window.dilation != Ints{1, 1})
     return summed_with_gaps(node, x, window, rule);
@@ -300,11 +304,15 @@ Result<ValueId> pooled_2d(NodeImport& node, ValueId x, Window window, const Pool
   if (window.begin != window.end) attributes.set("padding_end", window.end);
   if (rule.kind == Pool::kMax) {
     attributes.set("dilation", window.dilation);
-    return node.emit("aten.max_pool2d", {x}, attributes);
+  } else {
+    attributes.set("count_include_pad", rule.counts_padding);
+    if (rule.kind == Pool::kSum) attributes.set("divisor_override", int64_t{1});
   }
-  attributes.set("count_include_pad", rule.counts_padding);
-  if (rule.kind == Pool::kSum) attributes.set("divisor_override", int64_t{1});
-  return node.emit("aten.avg_pool2d", {x}, attributes);
+  const std::string_view op = rule.kind == Pool::kMax ? "aten.max_pool2d" : "aten.avg_pool2d";
+  DTR_ASSIGN(ValueId y, node.emit(op, {x}, attributes));
+  if (!rule.ceil_mode || !wide) return y;
+  DTR_ASSIGN(y, node.slice(y, 2, 0, down.out));
+  return node.slice(y, 3, 0, across.out);
 }
 
 // The part of a window over dimension `i` alone, as one over two dimensions.
@@ -319,9 +327,10 @@ Window along(const Window& window, size_t i) {
 Result<ValueId> pooled(NodeImport& node, ValueId x, const Window& window, const PoolRule& rule) {
   const Shape of = node.shape(x);
   const size_t spatial = window.kernel.size();
-  if (of.size() != spatial + 2 || spatial < 1 || spatial > 3)
-    return node.unsupported(
-        fmt::format("a window of [{}] over {}", fmt::join(window.kernel, ", "), to_string(of)));
+  const std::string sizes =
+      fmt::format("a window of [{}] over {}", fmt::join(window.kernel, ", "), to_string(of));
+  if (of.size() != spatial + 2) return node.invalid(sizes);
+  if (spatial < 1 || spatial > 3) return node.unsupported(sizes);
   if (element_count(of) == 0) return node.unsupported("its operand is empty");
   const bool padded = std::ranges::any_of(window.begin, [](int64_t n) { return n != 0; }) ||
                       std::ranges::any_of(window.end, [](int64_t n) { return n != 0; });
@@ -360,6 +369,9 @@ Result<Window> pool_window(const NodeImport& node, const Shape& of) {
   for (const int64_t extent : kernel)
     if (extent < 1) return node.invalid(fmt::format("a kernel of {}", extent));
   DTR_ASSIGN(Window window, window_of(node, kernel));
+  for (const Ints* padding : {&window.begin, &window.end})
+    if (std::ranges::any_of(*padding, [](int64_t each) { return each < 0; }))
+      return node.invalid(fmt::format("pads of [{}]", fmt::join(*padding, ", ")));
   if (of.size() == kernel.size() + 2) pad_to_same(window, of);
   return window;
 }
@@ -367,6 +379,13 @@ Result<Window> pool_window(const NodeImport& node, const Shape& of) {
 Result<ValueId> pool_of(NodeImport& node, ValueId x, Pool kind) {
   const Shape& of = node.shape(x);
   DTR_ASSIGN(Window window, pool_window(node, of));
+  for (size_t i = 0; i < window.kernel.size() && !window.automatic.starts_with("SAME"); ++i)
+    if (std::max(window.begin[i], window.end[i]) >= window.kernel[i])
+      return node.unsupported(
+          fmt::format("pads of {} and {} around dimension {}, where the kernel has {}: a window "
+                      "would hold padding alone",
+                      window.begin[i], window.end[i], i + 2, window.kernel[i]),
+          "Pad by less than the kernel, as ONNX Runtime wants it too.");
   PoolRule rule{.kind = kind};
   DTR_ASSIGN(rule.ceil_mode, node.flag("ceil_mode"));
   // With ceil_mode the only window may be larger than its operand, of whose elements it takes all.
