@@ -328,6 +328,25 @@ Result<Extremes> top_by_rank(GraphBuilder& builder, ValueId x, int64_t count, in
   return result;
 }
 
+// Whether a mask of infinities may have replaced elements, which may have been moved since.
+bool is_masked(const GraphBuilder& builder, ValueId value, int depth = 8) {
+  const Graph& graph = builder.graph();
+  if (const auto known = builder.constant_elements(value))
+    return std::ranges::any_of(*known, [](double x) { return std::isinf(x); });
+  const OpId id = graph.producer(value);
+  if (!id.valid() || depth == 0) return false;
+  const Op& op = graph.op(id);
+  if ((op.def == &ops::kMaskedFill || op.def == &ops::kConstantPadNd) &&
+      std::isinf(op.attributes.get_or("value", 0.0)))
+    return true;
+  const bool passes = op.def == &ops::kWhereSelf || op.def == &ops::kMaskedFill ||
+                      op.def == &ops::kCat || op.def == &ops::kAddTensor ||
+                      op.def->has_trait(kMovesData);
+  return passes && std::ranges::any_of(op.operands, [&](ValueId each) {
+           return is_masked(builder, each, depth - 1);
+         });
+}
+
 }  // namespace
 
 Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t dim, bool greatest) {
@@ -335,8 +354,11 @@ Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t di
   const Type of = builder.type(x);
   if (of.rank() == 0 || count < 1 || count > of.shape[static_cast<size_t>(dim)])
     return builder.unsupported(fmt::format("{} elements of {}", count, to_string(of.shape)));
-  if (count > kMost || !is_float(of.dtype)) return top_by_rank(builder, x, count, dim, greatest);
   const int64_t extent = of.shape[static_cast<size_t>(dim)];
+  // There is no number beyond an infinity for an element that was taken.
+  const bool by_rank = count > kMost || !is_float(of.dtype) ||
+                       (count > 1 && extent <= kMost && is_masked(builder, x));
+  if (by_rank) return top_by_rank(builder, x, count, dim, greatest);
   Shape along(of.rank(), 1);
   along[static_cast<size_t>(dim)] = extent;
   std::vector<double> all(static_cast<size_t>(extent));

@@ -92,6 +92,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "norms",
                                  "indices",
                                  "added_along",
+                                 "masked_order",
                                  "reduced_parts",
                                  "causal",
                                  "fake_quantized",

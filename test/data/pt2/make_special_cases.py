@@ -292,5 +292,22 @@ class reduced_parts(nn.Module):
         )
 
 
+@case(
+    torch.tensor([[1.0, 3, 2, -1, 4], [5, 1, 2, 2, 1]]),
+    torch.tensor([[0, 1, 0, 1, 0], [1, 1, 0, 0, 1]]),
+)
+class masked_order(nn.Module):
+    """The order of numbers of which a mask makes several infinite."""
+
+    def forward(self, x, masked):
+        low = x.masked_fill(masked == 1, -torch.inf)
+        high = torch.where(masked == 1, torch.inf, x)
+        return (
+            *torch.sort(low, descending=True, stable=True),
+            *torch.sort(high, stable=True),
+            torch.topk(low, 4)[0],
+        )
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))
