@@ -232,6 +232,28 @@ TEST(OnnxErrors, CeilModeStartsNoWindowInPadding) {
   EXPECT_EQ(run(pool_1d(5, 3, {0, 2}, 2, true), {1, 2, 3, 4, 5}), (std::vector<float>{3, 5, 5}));
 }
 
+// ONNX Runtime's: a root is rounded towards zero, and a square that no float is stays exact.
+TEST(OnnxErrors, IntegersToThePowerOfFloats) {
+  ModelProto model = empty_model();
+  add_value(*model.mutable_graph()->add_input(), "x", {4});
+  const auto cast = [&](const std::string& from, const std::string& to, int32_t type) {
+    auto& attribute = *add_node(model, "Cast", {from}, to).add_attribute();
+    attribute.set_name("to");
+    attribute.set_type(2);
+    attribute.set_i(type);
+  };
+  cast("x", "whole", onnx::kInt64);
+  TensorProto& exponents = add_stored(model, "exponents", {4});
+  for (const float each : {0.5F, 2.0F, 0.5F, -1.0F}) exponents.add_float_data(each);
+  add_node(model, "Pow", {"whole", "exponents"}, "power");
+  TensorProto& expected = add_stored(model, "expected", {4}, onnx::kInt64);
+  for (const int64_t each : {2, 16801801, 5, 0}) expected.add_int64_data(each);
+  add_node(model, "Sub", {"power", "expected"}, "apart");
+  cast("apart", "y", onnx::kFloat);
+  model.mutable_graph()->add_output()->set_name("y");
+  EXPECT_EQ(run(model, {7, 4099, 26, 3}), (std::vector<float>{0, 0, 0, 0}));
+}
+
 TEST(OnnxErrors, OperatorsAreNamedTogether) {
   ModelProto model = one_node("NonMaxSuppression");
   add_node(model, "RandomNormalLike", {"y"}, "z");

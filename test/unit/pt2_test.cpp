@@ -93,6 +93,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "indices",
                                  "added_along",
                                  "masked_order",
+                                 "shifted_right",
                                  "reduced_parts",
                                  "causal",
                                  "fake_quantized",

@@ -243,6 +243,34 @@ Result<Values> modulo(NodeImport& node) {
   return only(node.emit(of_c ? "aten.fmod.Tensor" : "aten.remainder.Tensor", {a, b}));
 }
 
+// Integers to the power of floats, rounded towards zero as ONNX Runtime does. Exponents that are
+// whole and not negative give exact products; a float power just below a whole number is that
+// number.
+Result<ValueId> whole_power(NodeImport& node, ValueId given, ValueId exponent) {
+  const DType dtype = node.dtype(given);
+  DTR_ASSIGN(const ValueId wide, node.cast(given, DType::kInt64));
+  DTR_ASSIGN(const ValueId whole, node.cast(exponent, DType::kInt64));
+  DTR_ASSIGN(ValueId exact, node.emit("aten.pow.Tensor_Tensor", {wide, whole}));
+  DTR_ASSIGN(exact, node.cast(exact, dtype));
+  const auto known = node.constant_elements(exponent);
+  if (known && std::ranges::all_of(*known, [](double each) {
+        return each >= 0 && each < 0x1p53 && each == std::trunc(each);
+      }))
+    return exact;
+  DTR_ASSIGN(const ValueId base, node.cast(given, DType::kFloat32));
+  DTR_ASSIGN(exponent, node.cast(exponent, DType::kFloat32));
+  DTR_ASSIGN(ValueId real, node.emit("aten.pow.Tensor_Tensor", {base, exponent}));
+  DTR_ASSIGN(real, node.times(real, 1 + 0x1p-21));
+  DTR_ASSIGN(real, node.emit("aten.trunc", {real}));
+  DTR_ASSIGN(real, node.cast(real, dtype));
+  DTR_ASSIGN(const ValueId back, node.cast(whole, DType::kFloat32));
+  DTR_ASSIGN(const ValueId is_whole, node.emit("aten.eq.Tensor", {back, exponent}));
+  DTR_ASSIGN(const ValueId zero, node.scalar(0, exponent));
+  DTR_ASSIGN(const ValueId is_product, node.emit("aten.ge.Tensor", {exponent, zero}));
+  DTR_ASSIGN(const ValueId both, node.emit("aten.logical_and", {is_whole, is_product}));
+  return node.emit("aten.where.self", {both, exact, real});
+}
+
 // The result has the type of the base.
 Result<Values> power(NodeImport& node) {
   DTR_ASSIGN(const ValueId given, node.value(0));
@@ -260,6 +288,7 @@ Result<Values> power(NodeImport& node) {
     DTR_ASSIGN(const ValueId powers, node.emit("aten.pow.Tensor_Tensor", {wide, exponent}));
     return only(node.cast(powers, dtype));
   }
+  if (!is_float(dtype)) return only(whole_power(node, given, exponent));
   DTR_ASSIGN(const ValueId base, node.cast(given, DType::kFloat32));
   ValueId y;
   if (one && known->front() == 2) {
@@ -271,9 +300,6 @@ Result<Values> power(NodeImport& node) {
   } else {
     DTR_ASSIGN(exponent, node.cast(exponent, DType::kFloat32));
     DTR_ASSIGN(y, node.emit("aten.pow.Tensor_Tensor", {base, exponent}));
-    if (!is_float(dtype)) {
-      DTR_ASSIGN(y, node.emit("aten.round", {y}));
-    }
   }
   return only(node.cast(y, dtype));
 }
@@ -319,11 +345,10 @@ Result<Values> bit_shift(NodeImport& node) {
     for (const double count : *places) powers.push_back(std::exp2(std::clamp(count, 0.0, 62.0)));
     DTR_ASSIGN(factors, node.constant(DType::kInt64, powers, node.shape(given)));
   } else {
-    DTR_ASSIGN(ValueId count, node.cast(given, DType::kFloat32));
+    DTR_ASSIGN(ValueId count, node.cast(given, DType::kInt64));
+    DTR_ASSIGN(count, node.emit("aten.clamp", {count}, {{"min", 0.0}, {"max", 62.0}}));
     DTR_ASSIGN(const ValueId two, node.scalar(2, count));
-    DTR_ASSIGN(count, node.emit("aten.pow.Tensor_Tensor", {two, count}));
-    DTR_ASSIGN(count, node.emit("aten.round", {count}));
-    DTR_ASSIGN(factors, node.cast(count, DType::kInt64));
+    DTR_ASSIGN(factors, node.emit("aten.pow.Tensor_Tensor", {two, count}));
   }
   DTR_ASSIGN(ValueId y, node.cast(x, DType::kInt64));
   if (direction == "LEFT") {

@@ -51,7 +51,7 @@ Result<Values> shift(NodeImport& node) {
     std::vector<double> powers;
     for (const double count : *counts) {
       const bool beyond = count < 0 || count >= bits;
-      powers.push_back(beyond && kLeft ? 0 : std::exp2(beyond ? bits - 2 : std::min(count, 62.0)));
+      powers.push_back(beyond && kLeft ? 0 : std::exp2(std::min(beyond ? bits : count, 62.0)));
     }
     DTR_ASSIGN(factor, node.GraphBuilder::constant(DType::kInt64, powers, node.type(places).shape));
   } else if (kLeft) {  // 2^64 wraps to 0, and 2 to a negative power is 0
@@ -59,11 +59,14 @@ Result<Values> shift(NodeImport& node) {
     DTR_ASSIGN(const ValueId two, number_like(node, count, 2));
     DTR_ASSIGN(factor, node.emit("aten.pow.Tensor_Tensor", {two, count}));
   } else {
-    DTR_ASSIGN(factor, node.cast(places, DType::kFloat32));
-    DTR_ASSIGN(const ValueId two, number_like(node, factor, 2));
-    DTR_ASSIGN(factor, node.emit("aten.pow.Tensor_Tensor", {two, factor}));
-    DTR_ASSIGN(factor, node.emit("aten.round", {factor}));
-    DTR_ASSIGN(factor, node.cast(factor, DType::kInt64));
+    constexpr double kMost = 62;
+    DTR_ASSIGN(ValueId count, node.cast(places, DType::kInt64));
+    DTR_ASSIGN(const ValueId is_place, with_number(node, "aten.ge.Tensor", count, 0));
+    DTR_ASSIGN(const ValueId all, number_like(node, count, kMost));
+    DTR_ASSIGN(count, node.emit("aten.where.self", {is_place, count, all}));
+    DTR_ASSIGN(count, node.emit("aten.clamp", {count}, {{"max", kMost}}));
+    DTR_ASSIGN(const ValueId two, number_like(node, count, 2));
+    DTR_ASSIGN(factor, node.emit("aten.pow.Tensor_Tensor", {two, count}));
   }
   DTR_ASSIGN(ValueId y, node.cast(x, DType::kInt64));
   if (kLeft) {

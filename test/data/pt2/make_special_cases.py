@@ -309,5 +309,19 @@ class masked_order(nn.Module):
         )
 
 
+@case(torch.tensor([-128, 127, -7, 12345678901234567, -1]), torch.tensor([0, 3, 53, -1, 70]))
+class shifted_right(nn.Module):
+    """Right shifts by places that are an input, of which some are beyond the width."""
+
+    def forward(self, x, places):
+        narrow = x.clamp(-128, 127).to(torch.int8)
+        return (
+            x >> places,
+            x.clamp(-(2**31), 2**31 - 1).to(torch.int32) >> places.to(torch.int32),
+            narrow >> places.to(torch.int8),
+            narrow >> 9,
+        )
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))
