@@ -331,10 +331,12 @@ Result<Values> variadic(NodeImport& node) {
   return Values{x};
 }
 
-// By a known number of places: a product or a quotient.
+// A product or a quotient. Places beyond the width or below zero leave zero, or the sign.
 Result<Values> bit_shift(NodeImport& node) {
+  constexpr double kMost = 62;
   DTR_ASSIGN(const std::string direction, node.word("direction", "", {"LEFT", "RIGHT"}));
-  if (direction == "LEFT" && node.has_wide_unsigned())
+  const bool left = direction == "LEFT";
+  if (left && node.has_wide_unsigned())
     return node.unsupported("bits of UINT16, UINT32 or UINT64", "Convert the tensor to INT64.");
   DTR_ASSIGN(const ValueId x, node.value(0));
   DTR_ASSIGN(const ValueId given, node.value(1));
@@ -342,16 +344,25 @@ Result<Values> bit_shift(NodeImport& node) {
   ValueId factors;
   if (places) {
     std::vector<double> powers;
-    for (const double count : *places) powers.push_back(std::exp2(std::clamp(count, 0.0, 62.0)));
+    for (const double count : *places) {
+      const bool beyond = count < 0 || count > kMost;
+      powers.push_back(beyond && left ? 0 : std::exp2(beyond ? kMost : count));
+    }
     DTR_ASSIGN(factors, node.constant(DType::kInt64, powers, node.shape(given)));
   } else {
     DTR_ASSIGN(ValueId count, node.cast(given, DType::kInt64));
-    DTR_ASSIGN(count, node.emit("aten.clamp", {count}, {{"min", 0.0}, {"max", 62.0}}));
+    if (!left) {
+      DTR_ASSIGN(const ValueId zero, node.scalar(0, count));
+      DTR_ASSIGN(const ValueId all, node.scalar(kMost, count));
+      DTR_ASSIGN(const ValueId is_place, node.emit("aten.ge.Tensor", {count, zero}));
+      DTR_ASSIGN(count, node.emit("aten.where.self", {is_place, count, all}));
+      DTR_ASSIGN(count, node.emit("aten.clamp", {count}, {{"max", kMost}}));
+    }
     DTR_ASSIGN(const ValueId two, node.scalar(2, count));
     DTR_ASSIGN(factors, node.emit("aten.pow.Tensor_Tensor", {two, count}));
   }
   DTR_ASSIGN(ValueId y, node.cast(x, DType::kInt64));
-  if (direction == "LEFT") {
+  if (left) {
     DTR_ASSIGN(y, node.mul(y, factors));
   } else {
     DTR_ASSIGN(y, node.emit("aten.div.Tensor_mode", {y, factors},
