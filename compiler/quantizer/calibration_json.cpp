@@ -70,22 +70,20 @@ std::optional<ValueStatistics> read_elements(const nlohmann::json& entry) {
 std::optional<ValueStatistics> read_statistics(const nlohmann::json& entry) {
   if (entry.is_object() && entry.contains("elements")) return read_elements(entry);
   Range range;
-  int64_t zeros = 0, count = 0, first_bin = 0;
-  int exponent = 0;
+  int64_t zeros = 0, count = 0;
   if (!entry.is_object() || !read_number(entry, "min", range.min) ||
       !read_number(entry, "max", range.max))
     return std::nullopt;
   if (!read_number(entry, "zeros", zeros) || !read_number(entry, "count", count))
     return std::nullopt;
   const bool with_histogram = entry.contains("bins");
-  std::vector<int64_t> bins;
-  if (with_histogram &&
-      (!read_number(entry, "exponent", exponent) || !read_number(entry, "first_bin", first_bin) ||
-       !read_numbers(entry, "bins", bins)))
+  Histogram histogram;
+  if (with_histogram && (!read_number(entry, "exponent", histogram.exponent) ||
+                         !read_number(entry, "first_bin", histogram.first_bin) ||
+                         !read_numbers(entry, "bins", histogram.bins)))
     return std::nullopt;
   ValueStatistics statistics(with_histogram);
-  if (!statistics.restore(range, zeros, count, exponent, first_bin, std::move(bins)))
-    return std::nullopt;
+  if (!statistics.restore(range, zeros, count, std::move(histogram))) return std::nullopt;
   return statistics;
 }
 
@@ -137,10 +135,11 @@ std::string to_json(const CalibrationResult& calibration) {
                    json_quote(name), static_cast<double>(statistics.range().min),
                    static_cast<double>(statistics.range().max), statistics.zeros(),
                    statistics.count());
-    if (statistics.with_histogram())
-      fmt::format_to(at, R"(, "exponent": {}, "first_bin": {}, "bins": [{}])",
-                     statistics.exponent(), statistics.first_bin(),
-                     fmt::join(statistics.bins(), ","));
+    if (statistics.with_histogram()) {
+      const Histogram histogram = statistics.histogram();
+      fmt::format_to(at, R"(, "exponent": {}, "first_bin": {}, "bins": [{}])", histogram.exponent,
+                     histogram.first_bin, fmt::join(histogram.bins, ","));
+    }
     fmt::format_to(at, "}}");
     separator = ",\n";
   }

@@ -118,31 +118,39 @@ void observe_channels(const TensorView& tensor, size_t axis, std::span<double> s
   }
 }
 
-bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, int exponent,
-                              int64_t first_bin, std::vector<int64_t> bins) {
+Histogram ValueStatistics::histogram() const {
+  if (!distinct_ || distinct_->empty()) return histogram_;
+  Histogram counted{.exponent = exponent_for(range_)};
+  counted.first_bin = bin_of(range_.min, counted.exponent);
+  counted.bins.resize(
+      static_cast<size_t>(bin_of(range_.max, counted.exponent) - counted.first_bin + 1));
+  for (const auto& [value, count] : *distinct_)
+    counted.bins[static_cast<size_t>(bin_of(value, counted.exponent) - counted.first_bin)] += count;
+  return counted;
+}
+
+bool ValueStatistics::restore(Range range, int64_t zeros, int64_t count, Histogram histogram) {
   if (!std::isfinite(range.min) || !std::isfinite(range.max) || range.min > range.max) return false;
   if (count <= 0 || zeros < 0 || zeros > count) return false;
   if (with_histogram_) {
-    if (exponent != exponent_for(range)) return false;
-    const int64_t last = bin_of(range.max, exponent);
-    if (first_bin != bin_of(range.min, exponent) ||
-        static_cast<int64_t>(bins.size()) != last - first_bin + 1)
+    if (histogram.exponent != exponent_for(range)) return false;
+    const int64_t last = bin_of(range.max, histogram.exponent);
+    if (histogram.first_bin != bin_of(range.min, histogram.exponent) ||
+        static_cast<int64_t>(histogram.bins.size()) != last - histogram.first_bin + 1)
       return false;
     int64_t rest = count;
-    for (const int64_t bin : bins) {
+    for (const int64_t bin : histogram.bins) {
       if (bin < 0 || bin > rest) return false;
       rest -= bin;
     }
     if (rest != 0) return false;
-  } else if (!bins.empty()) {
+  } else if (!histogram.bins.empty()) {
     return false;
   }
   range_ = range;
   zeros_ = zeros;
   count_ = count;
-  exponent_ = with_histogram_ ? exponent : 0;
-  first_bin_ = with_histogram_ ? first_bin : 0;
-  bins_ = std::move(bins);
+  histogram_ = with_histogram_ ? std::move(histogram) : Histogram{};
   distinct_.reset();
   return true;
 }
@@ -160,17 +168,23 @@ bool ValueStatistics::restore(std::span<const Element> distinct) {
     all += count;
     if (value == 0) zeros_ = count;
   }
-  grow({distinct.front().value, distinct.back().value}, kMinExponent);  // while there are none
+  range_ = {distinct.front().value, distinct.back().value};
   count_ = all;
-  for (const auto& [value, count] : distinct)
-    bins_[static_cast<size_t>(bin_of(value, exponent_) - first_bin_)] += count;
   distinct_.emplace(distinct.begin(), distinct.end());
   return true;
 }
 
-// Adds what stands in ascending order to what stands in ascending order.
+// From now on only the bins are kept, not the distinct elements.
+void ValueStatistics::keep_bins() {
+  if (!distinct_) return;
+  histogram_ = histogram();
+  distinct_.reset();
+}
+
+// Merges elements in ascending order with those that are kept. The range includes both already.
 void ValueStatistics::add_distinct(std::span<const Element> elements) {
   std::vector<Element> all;
+  all.reserve(distinct_->size() + elements.size());
   size_t i = 0;
   for (const Element& element : elements) {
     while (i < distinct_->size() && (*distinct_)[i].value < element.value)
@@ -180,56 +194,48 @@ void ValueStatistics::add_distinct(std::span<const Element> elements) {
       all.back().count += (*distinct_)[i++].count;
   }
   all.insert(all.end(), distinct_->begin() + static_cast<std::ptrdiff_t>(i), distinct_->end());
-  if (all.size() > kMaxDistinct) {
-    distinct_.reset();
-  } else {
-    distinct_ = std::move(all);
-  }
+  distinct_ = std::move(all);
+  if (distinct_->size() > kMaxDistinct) keep_bins();
 }
 
-// Widens range and bins to hold `range` as well, with bins of at least 2^exponent.
-void ValueStatistics::grow(Range range, int exponent) {
-  if (!empty() && range.min >= range_.min && range.max <= range_.max && exponent <= exponent_)
-    return;
-  const Range both =
+void ValueStatistics::widen(Range range) {
+  range_ =
       empty() ? range : Range{std::min(range.min, range_.min), std::max(range.max, range_.max)};
-  if (with_histogram_) {
-    const int wider = std::max(exponent, exponent_for(both));
-    const int64_t first = bin_of(both.min, wider);
-    const auto size = static_cast<size_t>(bin_of(both.max, wider) - first + 1);
-    if (bins_.empty() || wider != exponent_ || first != first_bin_ || size != bins_.size()) {
-      std::vector<int64_t> bins(size);
-      const int shift = std::min(wider - exponent_, 62);
-      for (size_t i = 0; i < bins_.size(); ++i)
-        bins[static_cast<size_t>(((first_bin_ + static_cast<int64_t>(i)) >> shift) - first)] +=
-            bins_[i];
-      bins_ = std::move(bins);
-      exponent_ = wider;
-      first_bin_ = first;
-    }
-  }
-  range_ = both;
+}
+
+// Makes the bins those of the range, which was widened, and at least 2^exponent wide.
+void ValueStatistics::grow(int exponent) {
+  const int wider = std::max(exponent, exponent_for(range_));
+  const int64_t first = bin_of(range_.min, wider);
+  const auto size = static_cast<size_t>(bin_of(range_.max, wider) - first + 1);
+  Histogram& old = histogram_;
+  if (wider == old.exponent && first == old.first_bin && size == old.bins.size()) return;
+  Histogram grown{.exponent = wider, .first_bin = first, .bins = std::vector<int64_t>(size)};
+  const int shift = std::min(wider - old.exponent, 62);
+  for (size_t i = 0; i < old.bins.size(); ++i)
+    grown.bins[static_cast<size_t>(((old.first_bin + static_cast<int64_t>(i)) >> shift) - first)] +=
+        old.bins[i];
+  old = std::move(grown);
 }
 
 bool ValueStatistics::observe(std::span<const float> elements) {
   const FiniteRange found = finite_range(elements);
   if (!found.finite) return false;
   if (elements.empty()) return true;
-  grow(found.range, kMinExponent);
+  const auto few = distinct_ ? distinct_elements(elements) : std::nullopt;
+  if (!few) keep_bins();
+  widen(found.range);
   count_ += static_cast<int64_t>(elements.size());
   zeros_ += found.zeros;
-  if (with_histogram_) {
-    const loops::Grid grid{std::ldexp(1.0F, exponent_), std::ldexp(1.0F, -exponent_),
-                           static_cast<int32_t>(first_bin_)};
-    count_bins(elements, grid, bins_);
-    if (found.zeros > 0) bins_[static_cast<size_t>(-first_bin_)] += found.zeros;
-  }
-  if (distinct_) {
-    if (const auto few = distinct_elements(elements)) {
-      add_distinct(*few);
-    } else {
-      distinct_.reset();
-    }
+  if (few) {
+    add_distinct(*few);
+  } else if (with_histogram_) {
+    grow(kMinExponent);
+    const loops::Grid grid{std::ldexp(1.0F, histogram_.exponent),
+                           std::ldexp(1.0F, -histogram_.exponent),
+                           static_cast<int32_t>(histogram_.first_bin)};
+    count_bins(elements, grid, histogram_.bins);
+    if (found.zeros > 0) histogram_.bins[static_cast<size_t>(-histogram_.first_bin)] += found.zeros;
   }
   return true;
 }
@@ -237,18 +243,19 @@ bool ValueStatistics::observe(std::span<const float> elements) {
 void ValueStatistics::merge(const ValueStatistics& other) {
   if (other.empty()) return;
   DTR_CHECK(with_histogram_ == other.with_histogram_);
-  if (distinct_ && other.distinct_) {
-    add_distinct(*other.distinct_);
-  } else {
-    distinct_.reset();
-  }
-  grow(other.range_, other.exponent_);
+  const bool few = distinct_ && other.distinct_;
+  if (!few) keep_bins();
+  widen(other.range_);
   count_ += other.count_;
   zeros_ += other.zeros_;
-  const int shift = std::min(exponent_ - other.exponent_, 62);
-  for (size_t i = 0; i < other.bins_.size(); ++i)
-    bins_[static_cast<size_t>(((other.first_bin_ + static_cast<int64_t>(i)) >> shift) -
-                              first_bin_)] += other.bins_[i];
+  if (few) return add_distinct(*other.distinct_);
+  if (!with_histogram_) return;
+  const Histogram added = other.histogram();
+  grow(added.exponent);
+  const int shift = std::min(histogram_.exponent - added.exponent, 62);
+  for (size_t i = 0; i < added.bins.size(); ++i)
+    histogram_.bins[static_cast<size_t>(((added.first_bin + static_cast<int64_t>(i)) >> shift) -
+                                        histogram_.first_bin)] += added.bins[i];
 }
 
 }  // namespace dtr

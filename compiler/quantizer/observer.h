@@ -4,8 +4,9 @@
 // The histogram's bins are aligned to powers of two: bin i holds the elements in [i·2^e,
 // (i+1)·2^e). If the range grows, the bin width doubles and neighbouring bins are added, without
 // further loss. Statistics of samples therefore merge to the same counts in any order: the result
-// does not depend on the number of threads. For a value with few distinct elements (a small result,
-// pixels) each element and its count are kept as well.
+// does not depend on the number of threads. Of a value with few distinct elements (a small result,
+// pixels) each element and its count are kept instead, from which the bins follow: a model whose
+// recurrent layer has thousands of small values would otherwise hold 32 kB for each of them.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,15 @@ struct Range {
   float min = 0;
   float max = 0;
   bool operator==(const Range&) const = default;
+};
+
+// How many elements each bin holds. Without bins: nothing was observed.
+struct Histogram {
+  int exponent = 0;  // bins are 2^exponent wide
+  int64_t first_bin =
+      0;  // index of bins.front(), which holds [first_bin, first_bin + 1)·2^exponent
+  std::vector<int64_t> bins;
+  bool operator==(const Histogram&) const = default;
 };
 
 class ValueStatistics {
@@ -42,8 +52,7 @@ class ValueStatistics {
   }
   // Restores saved statistics. False if they are inconsistent (bins outside of the range, counts
   // that do not add up).
-  bool restore(Range range, int64_t zeros, int64_t count, int exponent, int64_t first_bin,
-               std::vector<int64_t> bins);
+  bool restore(Range range, int64_t zeros, int64_t count, Histogram histogram);
   // The same from distinct elements, which determine all statistics. False unless they are finite
   // and ascending, with positive counts.
   bool restore(std::span<const Element> distinct);
@@ -57,24 +66,23 @@ class ValueStatistics {
   int64_t count() const { return count_; }
   int64_t zeros() const { return zeros_; }  // elements that are exactly 0
   Range range() const { return range_; }
-  int exponent() const { return exponent_; }        // bins are 2^exponent wide
-  int64_t first_bin() const { return first_bin_; }  // index of bins().front()
-  std::span<const int64_t> bins() const { return bins_; }
+  // Counted anew at each call for a value whose distinct elements are kept.
+  Histogram histogram() const;
   // The distinct elements, ascending, if they are few and there is a histogram.
   const std::optional<std::vector<Element>>& distinct() const { return distinct_; }
   bool operator==(const ValueStatistics&) const = default;
 
  private:
-  void grow(Range range, int exponent);
+  void widen(Range range);
+  void grow(int exponent);
+  void keep_bins();
   void add_distinct(std::span<const Element> elements);
 
   bool with_histogram_;
   Range range_;
   int64_t count_ = 0;
   int64_t zeros_ = 0;
-  int exponent_ = 0;
-  int64_t first_bin_ = 0;
-  std::vector<int64_t> bins_;
+  Histogram histogram_;  // without bins while distinct_ has the elements
   std::optional<std::vector<Element>> distinct_;
 };
 

@@ -38,9 +38,11 @@ struct Tail {
 // Sums over the bins, so that the error of any range costs constant time.
 class ErrorModel {
  public:
-  ErrorModel(const ValueStatistics& statistics, Expected expected)
-      : statistics_(statistics), width_(std::ldexp(1.0, statistics.exponent())) {
-    const std::span<const int64_t> bins = statistics.bins();
+  ErrorModel(const ValueStatistics& statistics, const Histogram& histogram, Expected expected)
+      : zeros_(static_cast<double>(statistics.zeros())),
+        first_bin_(histogram.first_bin),
+        width_(std::ldexp(1.0, histogram.exponent)) {
+    const std::span<const int64_t> bins = histogram.bins;
     sums_.resize(bins.size() + 1);
     for (size_t i = 0; i < bins.size(); ++i) {
       const auto n = static_cast<double>(bins[i]);
@@ -57,7 +59,7 @@ class ErrorModel {
   }
 
   double edge(size_t bin) const {
-    return static_cast<double>(statistics_.first_bin() + static_cast<int64_t>(bin)) * width_;
+    return static_cast<double>(first_bin_ + static_cast<int64_t>(bin)) * width_;
   }
   size_t size() const { return sums_.size() - 1; }
   const Tail& low_tail() const { return low_tail_; }
@@ -69,8 +71,7 @@ class ErrorModel {
     const double step = std::max((high - low) / 255, static_cast<double>(0x1p-149F));
     const Sums under = sums_[first];
     const Sums over = sums_.back() - sums_[last];
-    const double inside =
-        std::max(0.0, sums_[last].n - under.n - static_cast<double>(statistics_.zeros()));
+    const double inside = std::max(0.0, sums_[last].n - under.n - zeros_);
     return inside * step * step / 12 +
            kSaturationWeight *
                (under.squares_about(low) + over.squares_about(high) +
@@ -90,7 +91,8 @@ class ErrorModel {
     return {end, elements.n * std::exp(-std::abs(end - from) / mean), mean};
   }
 
-  const ValueStatistics& statistics_;
+  double zeros_;
+  int64_t first_bin_;
   double width_;
   std::vector<Sums> sums_;
   Tail low_tail_, high_tail_;
@@ -98,15 +100,15 @@ class ErrorModel {
 
 // Squared error of the elements, each taken to lie in the middle of its bin, when `range` becomes
 // codes.
-double quantization_error(const ValueStatistics& statistics, Range range) {
+double quantization_error(const Histogram& histogram, Range range) {
   const Quantization q = affine_quantization(range, std::numeric_limits<float>::min());
   const auto scale = static_cast<double>(q.scale());
   const double low = (q.qmin - q.zero_point()) * scale;
   const double high = (q.qmax - q.zero_point()) * scale;
-  const double width = std::ldexp(1.0, statistics.exponent());
-  double center = (static_cast<double>(statistics.first_bin()) + 0.5) * width;
+  const double width = std::ldexp(1.0, histogram.exponent);
+  double center = (static_cast<double>(histogram.first_bin) + 0.5) * width;
   double error = 0;
-  for (const int64_t n : statistics.bins()) {
+  for (const int64_t n : histogram.bins) {
     const double code = std::floor(std::clamp(center, low, high) / scale + 0.5) * scale;
     const double weight = center < low || center > high ? kSaturationWeight : 1;
     error += weight * static_cast<double>(n) * (center - code) * (center - code);
@@ -119,8 +121,9 @@ double quantization_error(const ValueStatistics& statistics, Range range) {
 
 Range best_range(const ValueStatistics& statistics, Expected expected) {
   const Range full = statistics.range();
-  if (statistics.bins().size() < 3) return full;
-  const ErrorModel error(statistics, expected);
+  const Histogram histogram = statistics.histogram();
+  if (histogram.bins.size() < 3) return full;
+  const ErrorModel error(statistics, histogram, expected);
   const size_t bins = error.size();
   // Where the range may end, the outermost place first; `bin`: the first bin inside, or behind it.
   struct End {
@@ -170,8 +173,8 @@ Range best_range(const ValueStatistics& statistics, Expected expected) {
   if (low.at < least.at || high.at > most.at) return chosen;
   // The model takes rounding errors to be uniform, which they are not when most elements share few
   // codes.
-  return quantization_error(statistics, chosen) < quantization_error(statistics, full) ? chosen
-                                                                                       : full;
+  return quantization_error(histogram, chosen) < quantization_error(histogram, full) ? chosen
+                                                                                     : full;
 }
 
 Quantization affine_quantization(Range range, float eps, int32_t qmin, int32_t qmax) {

@@ -29,6 +29,16 @@ double squared_error(std::span<const float> values, double scale, double zero_po
   return sum;
 }
 
+// How many elements are in each bin [i·2^e, (i+1)·2^e) of the histogram.
+std::vector<int64_t> bins_by_definition(std::span<const float> values, const Histogram& histogram) {
+  std::vector<int64_t> bins(histogram.bins.size());
+  for (const float x : values)
+    ++bins.at(
+        static_cast<size_t>(std::floor(std::ldexp(static_cast<double>(x), -histogram.exponent)) -
+                            static_cast<double>(histogram.first_bin)));
+  return bins;
+}
+
 constexpr std::string_view kDistributions[] = {"normal",  "relu",     "relu6",    "outliers",
                                                "shifted", "growing",  "negative", "tiny",
                                                "zeros",   "one_value"};
@@ -255,6 +265,33 @@ TEST(Observer, RestoresDistinctElements) {
   }
 }
 
+// A value that first has few distinct elements and then too many to keep, in one observer and in
+// merged ones, has the bins of all its elements.
+TEST(Observer, CountsDistinctElementsInBinsOnceThereAreMany) {
+  std::mt19937 generator(10);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(5000);
+  for (float& x : values) x = normal(generator);
+  std::ranges::transform(std::span(values).first(600), values.begin(),
+                         [](float x) { return std::round(4 * x) / 64; });
+  ValueStatistics together, few, many, merged;
+  for (size_t at = 0; at < values.size(); at += 200)
+    EXPECT_TRUE(together.observe(std::span(values).subspan(at, 200)));
+  EXPECT_TRUE(few.observe(std::span(values).first(600)));
+  EXPECT_TRUE(few.distinct());
+  EXPECT_EQ(few.histogram().bins,
+            bins_by_definition(std::span(values).first(600), few.histogram()));
+  EXPECT_TRUE(many.observe(std::span(values).subspan(600)));
+  EXPECT_FALSE(many.distinct());
+  EXPECT_FALSE(together.distinct());
+  EXPECT_EQ(together.histogram().bins, bins_by_definition(values, together.histogram()));
+  merged.merge(few);
+  merged.merge(many);
+  many.merge(few);
+  EXPECT_EQ(merged, together);
+  EXPECT_EQ(many, together);
+}
+
 // Few and many elements for the number of bins, half of them zero, with and without a range that
 // zero is in.
 TEST(Observer, CountsEachElementInItsBin) {
@@ -270,12 +307,8 @@ TEST(Observer, CountsEachElementInItsBin) {
       if (rectified) values[5] = -0.0F;
       ValueStatistics statistics;
       EXPECT_TRUE(statistics.observe(values));
-      std::vector<int64_t> expected(statistics.bins().size());
-      for (const float x : values)
-        ++expected.at(static_cast<size_t>(static_cast<int64_t>(std::floor(std::ldexp(
-                                              static_cast<double>(x), -statistics.exponent()))) -
-                                          statistics.first_bin()));
-      EXPECT_TRUE(std::ranges::equal(statistics.bins(), expected)) << count << ' ' << rectified;
+      EXPECT_EQ(statistics.histogram().bins, bins_by_definition(values, statistics.histogram()))
+          << count << ' ' << rectified;
     }
 }
 
@@ -378,7 +411,7 @@ TEST(Observer, MergesExactly) {
     EXPECT_TRUE(merged == one);
   }
   int64_t counted = 0;
-  for (const int64_t bin : one.bins()) counted += bin;
+  for (const int64_t bin : one.histogram().bins) counted += bin;
   EXPECT_EQ(counted, one.count());
 }
 
@@ -398,12 +431,8 @@ TEST(Observer, CountsExtremeElements) {
   for (const auto& values : cases) {
     ValueStatistics statistics;
     EXPECT_TRUE(statistics.observe(values));
-    std::vector<int64_t> wanted(statistics.bins().size());
-    for (const float x : values)
-      ++wanted.at(static_cast<size_t>(
-          std::floor(std::ldexp(static_cast<double>(x), -statistics.exponent())) -
-          static_cast<double>(statistics.first_bin())));
-    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), statistics.bins().begin()));
+    const std::vector<int64_t> wanted = bins_by_definition(values, statistics.histogram());
+    EXPECT_EQ(statistics.histogram().bins, wanted);
     EXPECT_LE(wanted.size(), static_cast<size_t>(ValueStatistics::kMaxBins));
     const Quantization q = affine_quantization(best_range(statistics), kActivationEps);
     EXPECT_TRUE(std::isfinite(q.scale()) && q.scale() > 0);
