@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "compiler/quantizer/loops.h"
 #include "compiler/support/thread_pool.h"
 
 namespace dtr {
@@ -82,26 +83,25 @@ std::vector<float> elements_in_window(const TensorView& tensor, const ReadWindow
   for (size_t i = axis ? *axis + 1 : tensor.shape.size(); i < tensor.shape.size(); ++i)
     stride *= static_cast<size_t>(tensor.shape[i]);
   const float sign = window.mirrored ? -1.0F : 1.0F;
-  float most = -std::numeric_limits<float>::infinity();
-  for (const float x : elements) most = std::max(most, sign * x);
-  std::vector<float> inside;
-  inside.reserve(elements.size());
+  const float most = loops::greatest(elements, sign);
+  std::vector<float> inside(elements.size()), gathered(stride > 1 ? count : 0);
+  size_t kept = 0;
   for (size_t outer = 0; outer < elements.size(); outer += count * stride)
     for (size_t first = outer; first < outer + stride; ++first) {
-      float greatest = sign * elements[first];
-      bool masked = true;
-      for (size_t i = 0; i < count; ++i) {
-        const float x = sign * elements[first + i * stride];
-        greatest = std::max(greatest, x);
-        masked = masked && x <= kMasked;  // false for NaN
+      std::span<const float> row = elements.subspan(first, stride > 1 ? 1 : count);
+      if (stride > 1) {
+        for (size_t i = 0; i < count; ++i) gathered[i] = elements[first + i * stride];
+        row = gathered;
       }
+      const float greatest = loops::greatest(row, sign);
+      const bool masked =
+          greatest <= kMasked && std::ranges::none_of(row, [](float x) { return std::isnan(x); });
       if (masked && greatest < most - kFarBelow) continue;
       const float low = std::min(greatest, window.top) - window.below;
-      for (size_t i = 0; i < count; ++i) {
-        const float x = sign * elements[first + i * stride];
-        inside.push_back(sign * (x < low ? low : x > window.high ? window.high : x));
-      }
+      loops::clip(row, sign, low, window.high, &inside[kept]);
+      kept += count;
     }
+  inside.resize(kept);
   return inside;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compiler/quantizer/loops.cpp"
@@ -60,6 +61,29 @@ FiniteRange range_of(std::span<const float> elements) {
   result.range.min += 0.0F;  // -0 and 0 are one bound, whichever came first
   result.range.max += 0.0F;
   return result;
+}
+
+float greatest_of(std::span<const float> elements, float sign) {
+  constexpr size_t kLanes = 32;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  float most[kLanes];
+  std::fill_n(most, kLanes, -kInfinity);
+  size_t i = 0;
+  for (; i + kLanes <= elements.size(); i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const float x = sign * elements[i + lane];
+      most[lane] = x > most[lane] ? x : most[lane];
+    }
+  for (; i < elements.size(); ++i) most[0] = std::max(most[0], sign * elements[i]);
+  return *std::max_element(most, most + kLanes);
+}
+
+void clip_all(std::span<const float> elements, float sign, float low, float high, float* clipped) {
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const float x = sign * elements[i];
+    const float below = x > high ? high : x;
+    clipped[i] = sign * (x < low ? low : below);
+  }
 }
 
 void rows(const float* row, const float* end, size_t channels, float* sums, float* low,
@@ -137,6 +161,8 @@ namespace dtr::loops {
 namespace {
 
 HWY_EXPORT(range_of);
+HWY_EXPORT(greatest_of);
+HWY_EXPORT(clip_all);
 HWY_EXPORT(rows);
 HWY_EXPORT(bins_of);
 HWY_EXPORT(errors_of);
@@ -146,6 +172,14 @@ HWY_EXPORT(codes_of);
 
 FiniteRange finite_range(std::span<const float> elements) {
   return HWY_DYNAMIC_DISPATCH(range_of)(elements);
+}
+
+float greatest(std::span<const float> elements, float sign) {
+  return HWY_DYNAMIC_DISPATCH(greatest_of)(elements, sign);
+}
+
+void clip(std::span<const float> elements, float sign, float low, float high, float* clipped) {
+  HWY_DYNAMIC_DISPATCH(clip_all)(elements, sign, low, high, clipped);
 }
 
 void observe_rows(std::span<const float> all, std::span<float> sums, std::span<float> low,

@@ -13,6 +13,13 @@ namespace dtr::loops {
 // FiniteRange of at least one element.
 FiniteRange finite_range(std::span<const float> elements);
 
+// The greatest sign·x of the elements; those that are NaN do not count. -infinity if there is none.
+float greatest(std::span<const float> elements, float sign);
+
+// Writes each x of the elements, with sign·x moved to `low` or `high` if it is beyond them. NaN
+// stays.
+void clip(std::span<const float> elements, float sign, float low, float high, float* clipped);
+
 // Adds rows of `sums.size()` channels to `sums`, row by row, and widens `low` and `high`.
 void observe_rows(std::span<const float> rows, std::span<float> sums, std::span<float> low,
                   std::span<float> high);

@@ -55,6 +55,41 @@ TEST_F(Loops, FiniteRangeIsThatOfTheElements) {
   on_each([] { EXPECT_EQ(finite_range({}).range, Range{}); });
 }
 
+TEST_F(Loops, GreatestLeavesOutNaN) {
+  for (const size_t count : {1U, 31U, 32U, 33U, 1000U})
+    for (const float sign : {1.0F, -1.0F})
+      for (const size_t at : {size_t{0}, count / 2, count - 1}) {
+        std::vector<float> elements = values(count);
+        elements[at] = sign * 9;  // above all others
+        elements[at == 0 ? count - 1 : 0] = count > 1 ? std::nanf("") : sign * 9;
+        on_each([&] { EXPECT_EQ(loops::greatest(elements, sign), 9) << count << ' ' << at; });
+      }
+  on_each([] {
+    EXPECT_EQ(loops::greatest({}, 1), -kInfinite);
+    EXPECT_EQ(loops::greatest(std::vector<float>(40, std::nanf("")), -1), -kInfinite);
+  });
+}
+
+TEST_F(Loops, ClipMovesElementsToTheirBounds) {
+  const std::vector<float> elements{-kInfinite, -3, -2, -1, 0, 1, 2, 3, kInfinite, std::nanf("")};
+  std::vector<float> many;
+  for (int i = 0; i < 7; ++i) many.insert(many.end(), elements.begin(), elements.end());
+  on_each([&] {
+    std::vector<float> clipped(many.size());
+    loops::clip(many, 1, -2, 1, clipped.data());
+    EXPECT_EQ((std::vector<float>(&clipped[10], &clipped[19])),
+              (std::vector<float>{-2, -2, -2, -1, 0, 1, 1, 1, 1}));
+    EXPECT_TRUE(std::isnan(clipped[69]));
+    loops::clip(many, -1, -2, 1, clipped.data());
+    EXPECT_EQ((std::vector<float>(&clipped[60], &clipped[69])),
+              (std::vector<float>{-1, -1, -1, -1, 0, 1, 2, 2, 2}));
+    EXPECT_TRUE(std::isnan(clipped[9]));
+    loops::clip(many, 1, 2, 1, clipped.data());  // bounds in the wrong order
+    EXPECT_EQ((std::vector<float>(&clipped[0], &clipped[9])),
+              (std::vector<float>{2, 2, 2, 2, 2, 2, 1, 1, 1}));
+  });
+}
+
 TEST_F(Loops, ObserveRowsAddsRowAfterRow) {
   for (const size_t channels : {1U, 5U, 16U, 37U}) {
     const std::vector<float> rows = values(6 * channels), start = values(channels);
