@@ -113,8 +113,7 @@ class ArenaPlanner {
       const uint32_t to = random.below(from + 1);
       Order next = order;
       std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
-      offsets_ = order_offsets;  // what comes before that place stays
-      const int64_t total = place(next, to, order_total);
+      const int64_t total = place_moved(next, to, order_offsets, order_total);
       idle = total < best_.total ? 0 : idle + 1;
       keep_if_better(next, total);
       if (total <= order_total) {
@@ -257,7 +256,7 @@ class ArenaPlanner {
   }
 
   void try_order(const Order& order) {
-    if (!at_lower_bound()) keep_if_better(order, place(order, 0, INT64_MAX));
+    if (!at_lower_bound()) keep_if_better(order, place(order));
   }
 
   void keep_if_better(const Order& order, int64_t total) {
@@ -314,22 +313,59 @@ class ArenaPlanner {
     return offset;
   }
 
-  // First fit in that order, of which the first `placed` have their offsets: each other buffer goes
-  // to the lowest gap between its placed neighbours. Fills offsets_ and returns the total, or stops
-  // at a total above `limit` and returns that.
-  int64_t place(const Order& order, uint32_t placed, int64_t limit) {
-    for (const uint32_t index : std::span(order).subspan(placed)) offsets_[index] = kUnplaced;
+  // First fit in that order: each buffer goes to the lowest gap between its placed neighbours.
+  // Fills offsets_ and returns the total.
+  int64_t place(const Order& order) {
+    for (const uint32_t index : order) offsets_[index] = kUnplaced;
     work_ += order_work_;
     int64_t total = 0;
-    for (const uint32_t index : std::span(order).first(placed))
-      total = std::max(total, offsets_[index] + buffers_[index].size);
-    for (const uint32_t index : std::span(order).subspan(placed)) {
-      if (total > limit) return total;
+    for (const uint32_t index : order) {
       find_taken(index);
       offsets_[index] = lowest_place(buffers_[index]);
       total = std::max(total, offsets_[index] + buffers_[index].size);
     }
     return total;
+  }
+
+  // First fit that stops at a total above `limit` and returns that, in an order that differs from
+  // one with the offsets `before`, which are filled, in that buffer `order[to]` moved forward to
+  // there. Only buffers that may have another place now are placed anew.
+  int64_t place_moved(const Order& order, uint32_t to, std::span<const int64_t> before,
+                      int64_t limit) {
+    std::ranges::copy(before, offsets_.begin());
+    for (const uint32_t index : std::span(order).subspan(to)) offsets_[index] = kUnplaced;
+    work_ += order_work_;
+    int64_t total = 0;
+    for (const uint32_t index : std::span(order).first(to))
+      total = std::max(total, offsets_[index] + buffers_[index].size);
+    stale_.assign(buffers_.size(), 0);
+    stale_[order[to]] = 1;
+    for (const uint32_t index : std::span(order).subspan(to)) {
+      if (total > limit) return total;
+      offsets_[index] = before[index];
+      if (stale_[index] != 0) {
+        find_taken(index);
+        offsets_[index] = lowest_place(buffers_[index]);
+      }
+      if (index == order[to] || offsets_[index] != before[index]) mark_stale(index, before);
+      total = std::max(total, offsets_[index] + buffers_[index].size);
+    }
+    return total;
+  }
+
+  // Marks the neighbours that first fit may place elsewhere than `before` since the buffer moved
+  // from its own offset there to that in offsets_: those that overlap with its new place, and those
+  // that its old place may have kept from a lower one. A trail is no plain overlap.
+  void mark_stale(uint32_t index, std::span<const int64_t> before) {
+    const int64_t begin = offsets_[index], end = begin + buffers_[index].size;
+    const int64_t left = begin == before[index] ? INT64_MAX : before[index];
+    for (size_t at = begin_[index]; at < begin_[index + 1]; ++at) {
+      const uint32_t other = conflicts_[at];
+      const int64_t other_end = before[other] + buffers_[other].size;
+      const bool trails = !trail_of_.empty() && trail_of_[at] != nullptr;
+      if (trails || left < other_end || (begin < other_end && before[other] < end))
+        stale_[other] = 1;
+    }
   }
 
   // Places all buffers below `aim`, from the best plan on. False: not within the work.
@@ -362,7 +398,7 @@ class ArenaPlanner {
     Order order = used_;
     std::ranges::stable_sort(order, {}, [&](uint32_t i) { return offsets_[i]; });
     keep_if_better(order, top());
-    keep_if_better(order, place(order, 0, INT64_MAX));
+    keep_if_better(order, place(order));
     return true;
   }
 
@@ -430,6 +466,7 @@ class ArenaPlanner {
   int64_t order_work_ = 0;  // of placing all used buffers
   int64_t work_ = 0;
   std::vector<int64_t> offsets_;
+  std::vector<uint8_t> stale_;     // 1: the buffer may have another place now
   std::vector<Taken> taken_room_;  // for all conflicts of any buffer
   std::span<Taken> taken_;         // of the buffer that is placed
   ArenaPlan best_;
