@@ -197,11 +197,15 @@ Result<ValueId> matrix_product(GraphBuilder& builder, ValueId a, ValueId b) {
   return builder.emit("convert", {result}, {{"dtype", std::string(name(left.dtype))}});
 }
 
-Result<ValueId> identity_like(GraphBuilder& builder, ValueId matrices) {
-  DTR_ASSIGN(const int64_t n, size_of(builder, matrices));
+Result<ValueId> identity(GraphBuilder& builder, int64_t n, DType dtype) {
   std::vector<double> ones(static_cast<size_t>(n * n), 0);
   for (int64_t i = 0; i < n; ++i) ones[static_cast<size_t>(i * n + i)] = 1;
-  return builder.constant(builder.type(matrices).dtype, ones, Shape{n, n});
+  return builder.constant(dtype, ones, Shape{n, n});
+}
+
+Result<ValueId> identity_like(GraphBuilder& builder, ValueId matrices) {
+  DTR_ASSIGN(const int64_t n, size_of(builder, matrices));
+  return identity(builder, n, builder.type(matrices).dtype);
 }
 
 Result<Elimination> eliminate(GraphBuilder& builder, ValueId matrices, ValueId right) {

@@ -18,6 +18,9 @@ struct Elimination {
   ValueId pivots, sign, solution;
 };
 Result<Elimination> eliminate(GraphBuilder& builder, ValueId matrices, ValueId right);
+
+// The identity (n, n), and that of the size and dtype of square matrices (…, n, n).
+Result<ValueId> identity(GraphBuilder& builder, int64_t n, DType dtype);
 Result<ValueId> identity_like(GraphBuilder& builder, ValueId matrices);
 
 // The lower triangle L with L · Lᵀ = A, of which the lower triangle is read. NaN where A is not

@@ -148,10 +148,10 @@ Result<ValueId> turn(Stepper& step, GraphBuilder& builder, ValueId x, int64_t ax
   return n == 2 ? Result<ValueId>(both) : step.selected(both, axis, next);
 }
 
-Result<ValueId> identities(GraphBuilder& builder, const Shape& batch, int64_t n, DType dtype) {
-  std::vector<double> ones(static_cast<size_t>(n * n), 0);
-  for (int64_t i = 0; i < n; ++i) ones[static_cast<size_t>(i * n + i)] = 1;
-  DTR_ASSIGN(const ValueId one, builder.constant(dtype, ones, Shape{n, n}));
+// An identity (n, n) for each matrix of `like`, in its dtype.
+Result<ValueId> identities(GraphBuilder& builder, ValueId like, int64_t n) {
+  DTR_ASSIGN(const ValueId one, identity(builder, n, builder.type(like).dtype));
+  const Shape& batch = builder.type(like).shape;
   Shape shape(batch.begin(), batch.end() - 2);
   shape.insert(shape.end(), {n, n});
   return builder.expand(one, shape);
@@ -202,7 +202,7 @@ Result<Columns> orthogonal_columns(Stepper& step, GraphBuilder& builder, ValueId
   const std::vector<double> next = next_round(n);
   ValueId turns;
   if (with_turns) {
-    DTR_ASSIGN(turns, identities(builder, builder.type(x).shape, n, builder.type(x).dtype));
+    DTR_ASSIGN(turns, identities(builder, x, n));
   }
   for (int64_t round = 0; count > 1 && round < rounds_of(n); ++round) {
     DTR_ASSIGN(const ValueId left, builder.slice(x, rows + 1, 0, n / 2));
@@ -227,8 +227,7 @@ Result<Columns> orthogonal_columns(Stepper& step, GraphBuilder& builder, ValueId
 Result<ValueId> signs_of_diagonal(Stepper& step, GraphBuilder& builder, ValueId r) {
   const int64_t k = builder.type(r).shape.back();
   DTR_ASSIGN(const ValueId square, builder.slice(r, step.row_axis(r), 0, k));
-  DTR_ASSIGN(const ValueId one,
-             identities(builder, builder.type(square).shape, k, builder.type(square).dtype));
+  DTR_ASSIGN(const ValueId one, identities(builder, square, k));
   DTR_ASSIGN(const ValueId diagonal, step.sum_of_products(square, one));
   DTR_ASSIGN(const ValueId zero, step.number(r, 0));
   DTR_ASSIGN(const ValueId negative, builder.emit("aten.lt.Tensor", {diagonal, zero}));
@@ -264,7 +263,7 @@ Result<Eigen> eigen(GraphBuilder& builder, ValueId matrices, bool upper, bool wi
   const std::vector<double> next = next_round(n);
   ValueId vectors;
   if (with_vectors) {
-    DTR_ASSIGN(vectors, identities(builder, builder.type(x).shape, n, builder.type(x).dtype));
+    DTR_ASSIGN(vectors, identities(builder, x, n));
   }
   Shape flat = builder.type(x).shape;
   flat.pop_back();
@@ -360,6 +359,10 @@ Result<Singular> singular(GraphBuilder& builder, ValueId matrices, bool with_vec
 }
 
 // V · diag(1/σ²) · (A · V)ᵀ, without what counts as zero.
+double default_tolerance(const Shape& matrices) {
+  return std::ldexp(static_cast<double>(std::max(matrices.back(), matrices.end()[-2])), -23);
+}
+
 Result<ValueId> pseudo_inverse(GraphBuilder& builder, ValueId matrices, ValueId absolute,
                                ValueId relative) {
   Stepper step(builder);
@@ -375,9 +378,7 @@ Result<ValueId> pseudo_inverse(GraphBuilder& builder, ValueId matrices, ValueId 
   DTR_ASSIGN(ValueId bound,
              builder.emit("aten.amax", {lengths}, {{"dim", Ints{rows + 1}}, {"keepdim", true}}));
   if (!relative.valid()) {
-    DTR_ASSIGN(
-        relative,
-        step.number(bound, std::ldexp(static_cast<double>(step.extent(matrices, rows)), -23)));
+    DTR_ASSIGN(relative, step.number(bound, default_tolerance(builder.type(matrices).shape)));
   }
   DTR_ASSIGN(bound, step.mul(bound, relative));
   if (absolute.valid()) {

@@ -26,8 +26,12 @@ struct Singular {
 };
 Result<Singular> singular(GraphBuilder& builder, ValueId matrices, bool with_vectors, bool full);
 
+// What singular values of matrices (…, m, n) count as zero, relative to the greatest, unless the
+// model says: max(m, n) · the epsilon of float32, 2^-23 (torch.linalg.pinv and matrix_rank).
+double default_tolerance(const Shape& matrices);
+
 // The pseudoinverse (…, n, m): singular values up to max(absolute, relative · the greatest) count
-// as zero. Both are (…, 1, 1), or invalid: 0, and max(m, n) · 2^-23.
+// as zero. Both are (…, 1, 1), or invalid: 0, and `default_tolerance`.
 Result<ValueId> pseudo_inverse(GraphBuilder& builder, ValueId matrices, ValueId absolute,
                                ValueId relative);
 

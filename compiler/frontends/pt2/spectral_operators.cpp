@@ -142,8 +142,7 @@ Result<Values> rank_of(NodeImport& node) {
   if (bounds.relative.valid()) {
     DTR_ASSIGN(relative, as_row(bounds.relative));
   } else {
-    const int64_t longer = std::max(shape.back(), shape[shape.size() - 2]);
-    DTR_ASSIGN(relative, number_like(node, matrix, std::ldexp(static_cast<double>(longer), -23)));
+    DTR_ASSIGN(relative, number_like(node, matrix, compositions::default_tolerance(shape)));
   }
   DTR_ASSIGN(bound, node.emit("aten.mul.Tensor", {bound, relative}));
   if (bounds.absolute.valid()) {
