@@ -24,19 +24,22 @@ Result<ValueId> times(GraphBuilder& builder, ValueId x, int64_t factor) {
   return builder.emit("aten.mul.Tensor", {x, by});
 }
 
+constexpr int kMostOps = 1000;  // behind an index or mask
+
 struct Range {
   double least, most;
 };
 Range joined(Range a, Range b) { return {std::min(a.least, b.least), std::max(a.most, b.most)}; }
 
-// What bounds, places of extremes and constants, moved or joined at most, tell of integers; of
-// `depth` operators.
-Range range_of(const GraphBuilder& builder, ValueId value, int depth = 8) {
+// What bounds, places of extremes and constants, moved or joined at most, tell of integers. Up to
+// `budget` ops are looked at: a value that joins itself over and over has exponentially many ways
+// back.
+Range range_of(const GraphBuilder& builder, ValueId value, int& budget) {
   constexpr Range kAny{-INFINITY, INFINITY};
   const auto all_of = [&](std::span<const ValueId> values) {
-    Range range = range_of(builder, values[0], depth - 1);
+    Range range = range_of(builder, values[0], budget);
     for (const ValueId each : values.subspan(1))
-      range = joined(range, range_of(builder, each, depth - 1));
+      range = joined(range, range_of(builder, each, budget));
     return range;
   };
   if (const auto known = builder.constant_elements(value)) {
@@ -46,7 +49,7 @@ Range range_of(const GraphBuilder& builder, ValueId value, int depth = 8) {
   }
   const Graph& graph = builder.graph();
   const OpId id = graph.producer(value);
-  if (!id.valid() || depth == 0) return kAny;
+  if (!id.valid() || --budget < 0) return kAny;
   const Op& op = graph.op(id);
   if (op.def == &ops::kArgmax || op.def == &ops::kArgmin) {
     const Shape& shape = graph.type(op.operands[0]).shape;
@@ -57,7 +60,7 @@ Range range_of(const GraphBuilder& builder, ValueId value, int depth = 8) {
     return {0, static_cast<double>(extent - 1)};
   }
   if (op.def == &ops::kClamp) {
-    const Range of = range_of(builder, op.operands[0], depth - 1);
+    const Range of = range_of(builder, op.operands[0], budget);
     const double low = op.attributes.get_or("min", of.least),
                  high = op.attributes.get_or("max", of.most);
     // Where the bounds contradict each other, PyTorch's result is the upper one.
@@ -67,6 +70,10 @@ Range range_of(const GraphBuilder& builder, ValueId value, int depth = 8) {
   const bool joins =
       op.def == &ops::kCat || (op.def->has_trait(kMovesData) && op.def != &ops::kConstantPadNd);
   return joins ? all_of(op.operands) : kAny;
+}
+Range range_of(const GraphBuilder& builder, ValueId value) {
+  int budget = kMostOps;
+  return range_of(builder, value, budget);
 }
 bool is_within(const GraphBuilder& builder, ValueId index, int64_t extent) {
   const Range range = range_of(builder, index);
@@ -328,13 +335,14 @@ Result<Extremes> top_by_rank(GraphBuilder& builder, ValueId x, int64_t count, in
   return result;
 }
 
-// Whether a mask of infinities may have replaced elements, which may have been moved since.
-bool is_masked(const GraphBuilder& builder, ValueId value, int depth = 8) {
+// Whether a mask of infinities may have replaced elements, which may have been moved since. Up to
+// `budget` ops are looked at.
+bool is_masked(const GraphBuilder& builder, ValueId value, int& budget) {
   const Graph& graph = builder.graph();
   if (const auto known = builder.constant_elements(value))
     return std::ranges::any_of(*known, [](double x) { return std::isinf(x); });
   const OpId id = graph.producer(value);
-  if (!id.valid() || depth == 0) return false;
+  if (!id.valid() || --budget < 0) return false;
   const Op& op = graph.op(id);
   if ((op.def == &ops::kMaskedFill || op.def == &ops::kConstantPadNd) &&
       std::isinf(op.attributes.get_or("value", 0.0)))
@@ -342,9 +350,8 @@ bool is_masked(const GraphBuilder& builder, ValueId value, int depth = 8) {
   const bool passes = op.def == &ops::kWhereSelf || op.def == &ops::kMaskedFill ||
                       op.def == &ops::kCat || op.def == &ops::kAddTensor ||
                       op.def->has_trait(kMovesData);
-  return passes && std::ranges::any_of(op.operands, [&](ValueId each) {
-           return is_masked(builder, each, depth - 1);
-         });
+  return passes && std::ranges::any_of(
+                       op.operands, [&](ValueId each) { return is_masked(builder, each, budget); });
 }
 
 }  // namespace
@@ -356,8 +363,9 @@ Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t di
     return builder.unsupported(fmt::format("{} elements of {}", count, to_string(of.shape)));
   const int64_t extent = of.shape[static_cast<size_t>(dim)];
   // There is no number beyond an infinity for an element that was taken.
+  int budget = kMostOps;
   const bool by_rank = count > kMost || !is_float(of.dtype) ||
-                       (count > 1 && extent <= kMost && is_masked(builder, x));
+                       (count > 1 && extent <= kMost && is_masked(builder, x, budget));
   if (by_rank) return top_by_rank(builder, x, count, dim, greatest);
   Shape along(of.rank(), 1);
   along[static_cast<size_t>(dim)] = extent;

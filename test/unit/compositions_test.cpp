@@ -8,6 +8,7 @@
 
 #include "compiler/compositions/attention.h"
 #include "compiler/compositions/factorizations.h"
+#include "compiler/compositions/indices.h"
 #include "compiler/compositions/masks.h"
 #include "compiler/compositions/norms.h"
 #include "compiler/compositions/pixels.h"
@@ -245,6 +246,30 @@ TEST(Compositions, PivotsHaveTheGreatestAbsoluteValue) {
   const auto found = eliminate(built.builder(), x, {});
   ASSERT_TRUE(found);
   EXPECT_EQ(built.values(found->pivots), (Values{{2}, {-2, -1}}));
+}
+
+// Indices that join themselves again and again have exponentially many ways back to their extremes:
+// not all of them are followed.
+TEST(Compositions, PlacesOfExtremesCountFromTheFront) {
+  Built built;
+  GraphBuilder& builder = built.builder();
+  const ValueId x = built.input({2, 3});
+  auto index = builder.emit("aten.argmax", {x}, {{"dim", int64_t{1}}, {"keepdim", false}});
+  ASSERT_TRUE(index);
+  const auto join = [&] {
+    const auto both = builder.concatenate({*index, *index}, 0);
+    ASSERT_TRUE(both);
+    index = builder.slice(*both, 0, 1, 3);
+    ASSERT_TRUE(index);
+  };
+  join();
+  const auto known = from_front(builder, *index, 3);
+  ASSERT_TRUE(known);
+  EXPECT_EQ(*known, *index);
+  for (int i = 0; i < 40; ++i) join();
+  const auto far = from_front(builder, *index, 3);
+  ASSERT_TRUE(far);
+  EXPECT_NE(*far, *index);
 }
 
 // 1 2 / 3 4, of which a triangle is read: 1 2 / 2 4 has the eigenvalues 0 and 5, 1 3 / 3 4 others.
