@@ -238,6 +238,12 @@ class Compiler {
     return annotation;
   }
 
+  Result<std::unique_ptr<Executor>> make_float_executor() {
+    DTR_ASSIGN(std::unique_ptr<Executor> one_run,
+               make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
+    return make_stream(c_.module, graph(), std::move(one_run));
+  }
+
   // What chooses constants on samples needs them.
   Result<void> check_samples(std::string_view option) const {
     if (c_.samples() != nullptr) return {};
@@ -255,10 +261,7 @@ class Compiler {
     if (!settings_.equalize || !quantizes_) return {};
     DTR_TRY(check_samples("--equalize"));
     {
-      DTR_ASSIGN(std::unique_ptr<Executor> one_run,
-                 make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
-      const std::unique_ptr<Executor> executor =
-          make_stream(c_.module, graph(), std::move(one_run));
+      DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_float_executor());
       DTR_ASSIGN(c_.equalization, equalize(c_.module, graph(), annotation_, *executor,
                                            *c_.samples(), settings_.threads));
     }
@@ -294,11 +297,7 @@ class Compiler {
     } else if (c_.samples() == nullptr) {
       return no_ranges(c_.module);
     } else {
-      const auto make_executor = [this]() -> Result<std::unique_ptr<Executor>> {
-        DTR_ASSIGN(std::unique_ptr<Executor> one_run,
-                   make_onednn_executor(c_.module, graph(), {.observe_any_layout = true}));
-        return make_stream(c_.module, graph(), std::move(one_run));
-      };
+      const auto make_executor = [this] { return make_float_executor(); };
       const auto annotate_again = [this](const std::vector<OpId>& not_finite) {
         not_finite_ = not_finite;
         annotate_graph({});
@@ -327,9 +326,21 @@ class Compiler {
     }
   }
 
+  // Ranges of a file are of samples that are not here.
   Result<void> separate_ranges() {
-    separations_ = find_separations(graph(), annotation_, *c_.calibration);
-    if (!separations_.empty()) annotate_graph(separations_);
+    const auto annotate_apart = [this](const Separations& separations) {
+      not_finite_ = separations.not_finite;
+      return annotation_of(graph(), separations);
+    };
+    ObserveAgain observe;
+    if (c_.samples() != nullptr && !std::holds_alternative<CalibrationFile>(settings_.ranges))
+      observe = [this](const Annotation& annotation) -> Result<CalibrationResult> {
+        DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_float_executor());
+        return calibrate(c_.module, graph(), annotation, *executor, *c_.samples(),
+                         {.threads = settings_.threads, .progress = settings_.progress});
+      };
+    DTR_ASSIGN(separations_, separate(graph(), annotation_, *c_.calibration, not_finite_,
+                                      annotate_apart, observe));
     return {};
   }
 

@@ -599,14 +599,16 @@ Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSetting
     not_finite = found;
     return model.annotated({.not_finite = not_finite});
   };
-  DTR_ASSIGN(const CalibrationResult calibration,
+  DTR_ASSIGN(CalibrationResult calibration,
              calibrate_finite(model.module, graph, model.annotation, make_executor, samples,
                               {.threads = settings.threads}, annotate_again));
-  if (Separations separations = find_separations(graph, model.annotation, calibration);
-      !separations.empty()) {
-    separations.not_finite = not_finite;
-    model.annotation = model.annotated(separations);
-  }
+  const auto annotate_apart = [&](const Separations& more) { return model.annotated(more); };
+  const auto observe = [&](const Annotation& annotation) -> Result<CalibrationResult> {
+    DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_executor());
+    return calibrate(model.module, graph, annotation, *executor, samples,
+                     {.threads = settings.threads});
+  };
+  DTR_TRY(separate(graph, model.annotation, calibration, not_finite, annotate_apart, observe));
   return group_quantizations(model.module, graph, model.annotation, calibration, settings.threads);
 }
 

@@ -313,6 +313,13 @@ bool has_statistics(const Graph& graph, const QuantizationGroup& group,
   });
 }
 
+bool is_complete(const Graph& graph, const Annotation& annotation,
+                 const CalibrationResult& calibration) {
+  return std::ranges::all_of(annotation.groups, [&](const QuantizationGroup& group) {
+    return has_statistics(graph, group, calibration);
+  });
+}
+
 uint64_t hash_of_weights(const ConstantPool& constants) {
   std::vector<uint64_t> hashes;
   for (uint32_t i = 0; i < constants.size(); ++i)

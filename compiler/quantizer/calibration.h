@@ -31,6 +31,9 @@ struct CalibrationResult {
 // Whether there are statistics of all values that the group observes and that are not constant.
 bool has_statistics(const Graph& graph, const QuantizationGroup& group,
                     const CalibrationResult& calibration);
+// The same of all groups.
+bool is_complete(const Graph& graph, const Annotation& annotation,
+                 const CalibrationResult& calibration);
 
 // Of all constants of dtype float32, in the order in which they were read.
 uint64_t hash_of_weights(const ConstantPool& constants);

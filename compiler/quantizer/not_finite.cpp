@@ -12,14 +12,6 @@ bool is_not_finite(const Graph& graph, ValueId value, const CalibrationResult& c
   return value.valid() && calibration.not_finite.contains(graph.value(value).name);
 }
 
-// Whether calibration has statistics of all that the annotation observes.
-bool is_complete(const Graph& graph, const Annotation& annotation,
-                 const CalibrationResult& calibration) {
-  return std::ranges::all_of(annotation.groups, [&](const QuantizationGroup& group) {
-    return has_statistics(graph, group, calibration);
-  });
-}
-
 }  // namespace
 
 std::vector<OpId> find_not_finite(const Graph& graph, const Annotation& annotation,

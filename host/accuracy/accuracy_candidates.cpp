@@ -379,11 +379,7 @@ Result<Compilation> CandidateJudge::compile(const CompileSettings& candidate, Fo
   CompileSettings settings = candidate;
   settings.samples = &fold.calibrated;
   settings.ranges = ranges;
-  Result<Compilation> made = compile_model(copy_of(source_), settings);
-  // Other operators are float: other values are observed.
-  if (!made && made.error().id == DiagnosticId::kCalibrationMismatch)
-    return compile_on(fold.calibrated, candidate);
-  return made;
+  return compile_model(copy_of(source_), settings);
 }
 
 Result<Candidate> CandidateJudge::make(CompileSettings settings, bool over_folds) {

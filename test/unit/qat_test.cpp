@@ -529,6 +529,16 @@ TEST(Qat, OtherTypesAndArraysOfIndicesAreReadBack) {
   }
 }
 
+// A division that stays float by its ranges reads all of what only a clamp read before: `separate`
+// observes that too.
+TEST(Qat, RangesOfWhatDivisionsLeaveFloatAreKnown) {
+  const auto prepared = prepare(test::source_path("test/data/pt2/spectra.pt2"),
+                                test::source_path("test/data/pt2/spectra.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  const auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
+  EXPECT_TRUE(model.has_value()) << error_text(model);
+}
+
 TEST(Qat, JoinsWithoutRangesAreTold) {
   const Bytes bytes = test::read_bytes(trained("unlike.pt2"));
   auto module = parse_pt2(bytes, "unlike.pt2");
