@@ -52,11 +52,12 @@ struct Step {
   Order order = Order::kLogical;  // of the results
   const Layer* layer = nullptr;   // kLayer
   memory weight, bias;            // kLayer; bias empty if there is none
-  Shape shape;                    // kTranspose
+  Type type;                      // kTranspose
 };
 
 // NCHW ↔ channels-last of a rank 4 tensor, in tiles that stay in the first cache.
-void transpose(const float* from, float* to, const Shape& shape, Order target) {
+template <class Element>
+void transpose_elements(const Element* from, Element* to, const Shape& shape, Order target) {
   constexpr int64_t kTile = 32;
   const int64_t channels = shape[1];
   const int64_t pixels = shape[2] * shape[3];
@@ -70,6 +71,25 @@ void transpose(const float* from, float* to, const Shape& shape, Order target) {
         for (int64_t r = r0; r < std::min(rows, r0 + kTile); ++r)
           for (int64_t c = c0; c < std::min(columns, c0 + kTile); ++c)
             to[r * columns + c] = from[c * rows + r];
+}
+
+// Elements are moved as integers of their size: comparisons make booleans.
+void transpose(const std::byte* from, std::byte* to, const Type& type, Order target) {
+  const auto as = [&]<class Element>(Element) {
+    transpose_elements(reinterpret_cast<const Element*>(from), reinterpret_cast<Element*>(to),
+                       type.shape, target);
+  };
+  switch (byte_size(type.dtype)) {
+    case 1:
+      return as(uint8_t{});
+    case 2:
+      return as(uint16_t{});
+    case 4:
+      return as(uint32_t{});
+    default:
+      DTR_CHECK(byte_size(type.dtype) == 8);
+      return as(uint64_t{});
+  }
 }
 
 bool same_in_both_orders(const Shape& shape) {
@@ -192,7 +212,7 @@ class GraphPlan {
                         .operands = {from},
                         .results = {to},
                         .order = order,
-                        .shape = graph_.type(value).shape});
+                        .type = graph_.type(value)});
     }
     return buffer(value, order);
   }
@@ -503,8 +523,7 @@ class OneDnnExecutor final : public Executor {
                std::unordered_map<int, memory>& arguments) const {
     switch (step.kind) {
       case Step::Kind::kTranspose:
-        return transpose(reinterpret_cast<const float*>(data(step.operands[0], run)),
-                         reinterpret_cast<float*>(data(step.results[0], run)), step.shape,
+        return transpose(data(step.operands[0], run), data(step.results[0], run), step.type,
                          step.order);
       case Step::Kind::kLayer: {
         if (plan_.at(step.operands[0]).where == Buffer::Where::kInput)
@@ -539,8 +558,7 @@ class OneDnnExecutor final : public Executor {
       return observer(value, view);
     }
     const Tensor logical(view.dtype, view.shape);
-    transpose(view.values<float>().data(), logical.view().values<float>().data(), view.shape,
-              Order::kLogical);
+    transpose(view.data, logical.view().data, graph_.type(value), Order::kLogical);
     observer(value, logical.view());
   }
 

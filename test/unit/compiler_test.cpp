@@ -100,6 +100,30 @@ void expect_agreement(const OneDnnOptions& options) {
 
 TEST(OneDnnExecutor, AgreesWithTheReferenceOnEveryValue) { expect_agreement({}); }
 
+// A comparison of convolutions' results makes booleans in channels-last order, of one byte where
+// the floats have four; `where` reads all three in the logical order.
+TEST(OneDnnExecutor, TransposesElementsOfEverySize) {
+  const Module module = parse(R"(graph @forward(%x: f32[2,3,6,5]) {
+  %w: f32[7,3,1,1] = constant seeded<1>
+  %a: f32[2,7,6,5] = aten.convolution(%x, %w, _) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %w2: f32[7,3,1,1] = constant seeded<2>
+  %b: f32[2,7,6,5] = aten.convolution(%x, %w2, _) {dilation = [1, 1], groups = 1, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false}
+  %below: bool[2,7,6,5] = aten.lt.Tensor(%a, %b)
+  %y: f32[2,7,6,5] = aten.where.self(%below, %a, %b)
+  return %y, %below
+}
+)");
+  const Graph& graph = module.forward();
+  const Samples samples = Samples::random(graph, 1);
+  auto fast = make_onednn_executor(module, graph);
+  ASSERT_TRUE(fast) << to_text(fast.error());
+  const auto wanted = make_reference_executor(module, graph)->run(samples.inputs(0));
+  const auto got = (*fast)->run(samples.inputs(0));
+  ASSERT_TRUE(wanted && got);
+  expect_close((*got)[0].view(), (*wanted)[0].view(), "output 0");
+  EXPECT_TRUE(std::ranges::equal((*got)[1].bytes(), (*wanted)[1].bytes()));
+}
+
 TEST(OneDnnExecutor, AgreesWhereWeightsAreReadAsTheyAre) {
   expect_agreement({.most_packed_bytes = 0});
 }
