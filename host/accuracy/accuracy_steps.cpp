@@ -112,13 +112,31 @@ class StepSearch {
     return made;
   }
 
+  // Adds a row to the table, in place of the one that the same program has: it may be measured
+  // alone and then be the first of several, or be tried again for another goal. What was kept
+  // before keeps its row.
+  void add_row(AccuracyStep row) {
+    const auto sorted = [](std::vector<std::string> options) {
+      std::ranges::sort(options);
+      return options;
+    };
+    std::erase_if(summary_.steps, [&](const AccuracyStep& other) {
+      if (other.verdict != Verdict::kMeasured &&
+          (other.name != row.name ||
+           (other.verdict != Verdict::kRejected && other.verdict != Verdict::kFailed)))
+        return false;
+      return sorted(other.options) == sorted(row.options);
+    });
+    summary_.steps.push_back(std::move(row));
+  }
+
   // Tries a candidate; keeps it if it is better than the best so far. True if it was kept.
   bool attempt(CompileSettings settings, const std::string& name, bool may_cost,
                bool over_folds = false) {
     Result<Candidate> candidate = make(std::move(settings), name, over_folds);
     if (!candidate) {
       const std::string& reason = candidate.error().reason;  // a row holds the first of its lines
-      summary_.steps.push_back(
+      add_row(
           {.name = name, .verdict = Verdict::kFailed, .why = reason.substr(0, reason.find('\n'))});
       return false;
     }
@@ -130,12 +148,12 @@ class StepSearch {
     if (kept && all_float_ && is_beaten_by_all_float(step, all_float_->figures)) {
       step.verdict = Verdict::kRejected;
       step.why = "all operators in float cost less";
-      summary_.steps.push_back(step);
+      add_row(step);
       candidate = *std::exchange(all_float_, std::nullopt);
       candidate->figures.verdict = Verdict::kKept;
       candidate->figures.why.clear();
     }
-    summary_.steps.push_back(candidate->figures);
+    add_row(candidate->figures);
     if (kept) {
       best_ = std::move(*candidate);
       ++kept_;
@@ -310,7 +328,7 @@ class StepSearch {
     Result<Candidate> candidate = make(std::move(settings), "room beyond the samples", true);
     if (!candidate || !candidate->figures.folds_db) return;
     judge_room(candidate->figures, goal_, best_->figures, start_folds_db_);
-    summary_.steps.push_back(candidate->figures);
+    add_row(candidate->figures);
     if (candidate->figures.verdict == Verdict::kKept) best_ = std::move(*candidate);
   }
 
@@ -387,7 +405,7 @@ class StepSearch {
       const auto cycles = static_cast<double>(step.cycles) - static_cast<double>(from.cycles);
       choice.removed_per_cycle = removed / std::max(1.0, cycles);
       step.verdict = Verdict::kMeasured;
-      summary_.steps.push_back(std::move(step));
+      add_row(std::move(step));
     }
     std::ranges::stable_sort(all, std::greater<>(), &FloatChoice::removed_per_cycle);
     std::erase_if(all, [](const FloatChoice& choice) { return choice.removed_per_cycle <= 0; });
@@ -436,7 +454,7 @@ class StepSearch {
         if (done()) return;
       } else if (Result<Candidate> candidate = make(std::move(growth.settings), growth.name)) {
         candidate->figures.verdict = Verdict::kMeasured;
-        summary_.steps.push_back(std::move(candidate->figures));
+        add_row(std::move(candidate->figures));
       }
     }
   }
@@ -457,7 +475,7 @@ class StepSearch {
           make(std::move(settings), fmt::format("int8: {}", name.substr(kNodePrefix.size())));
       if (!candidate) continue;
       judge_return(candidate->figures, goal_, best_->figures);
-      summary_.steps.push_back(candidate->figures);
+      add_row(candidate->figures);
       if (candidate->figures.verdict == Verdict::kKept) best_ = std::move(*candidate);
     }
   }

@@ -150,9 +150,10 @@ double shortfall_of_refit(const AccuracyStep& best, const AccuracyStep& result,
 bool is_worse_refitted(const AccuracyStep& step, const AccuracyStep& best,
                        const ResultSoFar& than) {
   const double gain = step.sqnr_db - than.step.sqnr_db;
-  const double held_out_gain = best.sqnr_db - than.held_out_db;
-  return gain + held_out_gain < 0 ||
-         (than.start_folds_db && best.folds_db && *best.folds_db < *than.start_folds_db) ||
+  const bool over_folds = than.start_folds_db && best.folds_db;
+  const double held_out_gain =
+      over_folds ? *best.folds_db - *than.start_folds_db : best.sqnr_db - than.held_out_db;
+  return gain + held_out_gain < 0 || (over_folds && held_out_gain < 0) ||
          (step.accuracy && *step.accuracy < *than.step.accuracy);
 }
 

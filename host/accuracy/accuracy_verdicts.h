@@ -76,7 +76,8 @@ struct ResultSoFar {
 };
 // True if `best`, which is `step` with ranges of all samples, is worse: by what these ranges give
 // on samples that they come from, and by what was seen on samples that were held out, which alone
-// shows what others saturate.
+// shows what others saturate: all of them once where both were judged so, for the part that the
+// search judges on is what it chose by.
 bool is_worse_refitted(const AccuracyStep& step, const AccuracyStep& best, const ResultSoFar& than);
 
 }  // namespace dtr

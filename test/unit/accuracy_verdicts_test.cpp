@@ -265,6 +265,9 @@ TEST(AccuracyRefit, IsHeldAgainstTheResultSoFar) {
   EXPECT_TRUE(is_worse({.sqnr_db = 60}, {.sqnr_db = 60, .folds_db = 34.9}, 35));
   EXPECT_FALSE(is_worse({.sqnr_db = 60}, {.sqnr_db = 60, .folds_db = 35}, 35));
   EXPECT_FALSE(is_worse({.sqnr_db = 60}, {.sqnr_db = 60}, 35)) << "not judged over folds";
+  // All samples, each held out once, tell more than the part that the search chose by.
+  EXPECT_FALSE(is_worse({.sqnr_db = 38}, {.sqnr_db = 33, .folds_db = 37}, 35));
+  EXPECT_TRUE(is_worse({.sqnr_db = 38}, {.sqnr_db = 60, .folds_db = 36.9}, 35));
 }
 
 }  // namespace
