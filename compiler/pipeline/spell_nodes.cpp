@@ -23,7 +23,8 @@ struct Overload {
   const OpDef* op;
   std::string_view target;
 };
-constexpr Overload kOverloads[] = {{&ops::kLogSoftmax, "aten.log_softmax.int"},
+constexpr Overload kOverloads[] = {{&ops::kConvert, "aten.to.dtype"},
+                                   {&ops::kLogSoftmax, "aten.log_softmax.int"},
                                    {&ops::kMaskedFill, "aten.masked_fill.Scalar"},
                                    {&ops::kSoftmax, "aten.softmax.int"},
                                    {&ops::kView, "aten.reshape.default"}};
@@ -168,13 +169,13 @@ class Speller {
 
   bool is_spellable_op(OpId id, uint32_t node, const std::vector<OpId>& ops) const {
     const Op& op = graph_.op(id);
-    if (!op.def->name.starts_with("aten.") || op.results.size() != 1 ||
-        std::ranges::find(kNotSpelled, op.def) != std::end(kNotSpelled))
+    if ((!op.def->name.starts_with("aten.") && op.def != &ops::kConvert) ||
+        op.results.size() != 1 || std::ranges::find(kNotSpelled, op.def) != std::end(kNotSpelled))
       return false;
     for (const Param& param : op.def->schema.params()) {
       const AttributeValue* value = param.is_attribute() ? op.attributes.find(param.name) : nullptr;
-      // PyTorch takes alpha by name only; what is behind the bar it does not know.
-      if (value != nullptr && (param.own || param.name == "alpha") &&
+      // What is behind the bar PyTorch does not know.
+      if (value != nullptr && param.own && op.def != &ops::kConvert &&
           *value != param.default_value())
         return false;
     }
@@ -235,9 +236,11 @@ class Speller {
     Editor::Arguments arguments;
     size_t next = 0;
     for (const Param& param : op.def->schema.params()) {
-      if (param.own || param.name == "alpha") continue;
+      if (param.own) continue;
       if (param.is_attribute()) {
         const AttributeValue* value = op.attributes.find(param.name);
+        if (param.name == "alpha" && (value == nullptr || *value == param.default_value()))
+          continue;
         const std::optional<AttributeValue> otherwise = param.default_value();
         if (value == nullptr && otherwise) value = &*otherwise;
         // PyTorch's reshape calls the size a shape.
@@ -262,6 +265,7 @@ class Speller {
         ++next;
       }
     }
+    if (op.def == &ops::kConvert) arguments.emplace_back("dtype", graph_.type(op.results[0]).dtype);
     return arguments;
   }
 

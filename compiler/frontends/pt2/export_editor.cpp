@@ -53,6 +53,8 @@ Json json_of(const ExportEditor::Argument& argument) {
   if (const auto* real = std::get_if<double>(&argument)) return {{"as_float", json_of(*real)}};
   if (const auto* truth = std::get_if<bool>(&argument)) return {{"as_bool", *truth}};
   if (const auto* text = std::get_if<std::string>(&argument)) return {{"as_string", *text}};
+  if (const auto* dtype = std::get_if<DType>(&argument))
+    return {{"as_scalar_type", scalar_type_of(*dtype)}};
   if (const auto* reals = std::get_if<std::vector<double>>(&argument)) {
     Json list = Json::array();
     for (const double each : *reals) list.push_back(json_of(each));
@@ -213,7 +215,9 @@ std::string ExportEditor::add_node(size_t before, size_t like, std::string_view 
   std::string result = state_->unique(name);
   Json inputs = Json::array();
   for (const auto& [argument, value] : arguments)
-    inputs.push_back({{"name", argument}, {"arg", json_of(value)}, {"kind", kPositional}});
+    inputs.push_back({{"name", argument},
+                      {"arg", json_of(value)},
+                      {"kind", argument == "alpha" ? kKeyword : kPositional}});
   Json metadata = Json::object();
   const Json& model = state_->node(like)["metadata"];
   for (const char* const key : {"stack_trace", "nn_module_stack"})

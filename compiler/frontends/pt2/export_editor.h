@@ -33,7 +33,8 @@ class ExportEditor {
     std::string text;
   };
   using Argument = std::variant<std::monostate, Name, std::vector<Name>, int64_t, double, bool,
-                                std::string, std::vector<int64_t>, std::vector<double>>;  // None, …
+                                std::string, std::vector<int64_t>, std::vector<double>,
+                                DType>;  // None, …
   using Arguments = std::vector<std::pair<std::string_view, Argument>>;
 
   // Adds a buffer `target` ("quantization.conv2d.scale") to the module and returns its name in the
@@ -41,7 +42,8 @@ class ExportEditor {
   std::string add_buffer(std::string_view target, const Tensor& content);
 
   // Adds a node before node `before` of the file and after nodes added there earlier. Returns the
-  // name of its result, derived from `name`. Copies trace and module of node `like`.
+  // name of its result, derived from `name`. Copies trace and module of node `like`. PyTorch takes
+  // `alpha` by its name, other arguments by their place.
   std::string add_node(size_t before, size_t like, std::string_view target,
                        const Arguments& arguments, std::string_view name, DType dtype,
                        const Shape& shape);

@@ -59,6 +59,7 @@ std::string_view scalar_type_name(int scalar_type);  // "float16"
 int scalar_type_of(DType dtype);
 constexpr int kStridedLayout = 7;  // torch's Layout
 constexpr int kPositional = 1;     // kind of an argument
+constexpr int kKeyword = 2;
 
 struct TensorName {
   std::string_view name;  // empty: None

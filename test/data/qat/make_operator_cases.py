@@ -290,7 +290,8 @@ class Pruned(nn.Module):
 
 
 class Factors(nn.Module):
-    """A node of several operators, one of which PyTorch gives a factor by name only."""
+    """Nodes of several operators, of which PyTorch gives one a factor by name only and one makes
+    numbers of a mask."""
 
     def __init__(self):
         super().__init__()
@@ -298,7 +299,7 @@ class Factors(nn.Module):
 
     def forward(self, x):
         a, b, c = self.first(x).chunk(3, -1)
-        return self.second(torch.addcmul(a, b, c, value=3))
+        return self.second(torch.addcmul(a, b, c, value=3) * (b > c))
 
 
 class Steps(nn.Module):
