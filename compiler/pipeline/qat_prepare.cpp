@@ -13,6 +13,7 @@
 #include "compiler/frontends/pt2/pt2.h"
 #include "compiler/ops/ops.h"
 #include "compiler/pipeline/fake_quantization.h"
+#include "compiler/pipeline/float_in_training.h"
 #include "compiler/pipeline/spell_batch_norms.h"
 #include "compiler/pipeline/spell_equalization.h"
 #include "compiler/pipeline/spell_nodes.h"
@@ -199,8 +200,12 @@ class Preparation {
  private:
   const std::string& target_of(uint32_t source) const { return module_.sources[source].target; }
   void note(uint32_t source, std::string_view text) {
-    result_.notes.push_back(
-        fmt::format("`{}` ({}): {}", module_.sources[source].name, target_of(source), text));
+    add_note(fmt::format("`{}` ({}): {}", module_.sources[source].name, target_of(source), text));
+  }
+  // Once, also of a node of several such ops.
+  void add_note(std::string note) {
+    if (std::ranges::find(result_.notes, note) == result_.notes.end())
+      result_.notes.push_back(std::move(note));
   }
 
   // Which parts of a concatenation have a quantization of their own depends on their ranges.
@@ -240,7 +245,7 @@ class Preparation {
     if (!name.empty() && is_written_whole(module_, editor_, name)) {
       fake_quantize_value(state, 0, name);
     } else {
-      result_.notes.push_back(fmt::format(
+      add_note(fmt::format(
           "`{}`: this state is written through views that have no operator to write them back, so "
           "it stays float during training",
           target));
@@ -612,6 +617,24 @@ Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSetting
   return group_quantizations(model.module, graph, model.annotation, calibration, settings.threads);
 }
 
+// Notes of nodes that no note is of and that stay float when the export is compiled. Without ranges
+// it cannot be compiled yet.
+Result<void> note_what_stays_float(QatPrepared& prepared, const Model& model,
+                                   const CompileSettings& settings) {
+  DTR_ASSIGN(const std::vector<const SourceOp*> found,
+             find_float_in_training(model.module, model.annotation, prepared.archive, settings));
+  for (const SourceOp* const source : found) {
+    const std::string start = fmt::format("`{}` ", source->name);
+    if (std::ranges::none_of(prepared.notes,
+                             [&](const std::string& note) { return note.starts_with(start); }))
+      prepared.notes.push_back(fmt::format(
+          "{}({}): it stays float during training, as a value that it reads or computes "
+          "inside has no fake quantization",
+          start, source->target));
+  }
+  return {};
+}
+
 // An operator of another graph than the program's; null if there is none.
 const SourceOp* inner_source(const Module& module) {
   const auto inner = std::ranges::find_if(module.sources, [](const SourceOp& source) {
@@ -666,6 +689,7 @@ Result<QatPrepared> qat_prepare(Module module, std::span<const std::byte> bytes,
              Preparation(model.module, model.annotation, ranges ? &*ranges : nullptr,
                          std::move(model.editor), std::move(notes))
                  .run());
+  if (ranges) DTR_TRY(note_what_stays_float(prepared, model, settings));
   prepared.equalization = std::move(equalization);
   return prepared;
 }

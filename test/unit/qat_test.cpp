@@ -214,15 +214,28 @@ TEST(Qat, FirstStatesAreNoBuffers) {
 // Masks stand directly before their softmaxes, which exclude scores without a range for the mask.
 TEST(Qat, MaskedAttentionIsInt8) { expect_as_pytorch("masks", 2); }
 
-// addcmul with a value is a product and a sum with a factor, which a node has by name only: it is
-// not written as both.
-TEST(Qat, FactorsOfSumsAreKept) {
+// addcmul with a value is a product and a sum with a factor, which PyTorch takes by name; a product
+// with a mask converts it first. Nothing but the comparison stays float.
+TEST(Qat, FactorsAndMasksInsideOfNodesAreWritten) {
   const auto prepared = prepare(trained("factors.pt2"), trained("factors.npz"));
   ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
-  EXPECT_EQ(prepared->notes.size(), 1U);
+  EXPECT_EQ(prepared->notes, std::vector<std::string>{});
   auto model = quantize_model(ModelBytes{prepared->archive, "prepared.pt2"}, settings());
   ASSERT_TRUE(model.has_value()) << error_text(model);
+  EXPECT_EQ(float_ops(model->module.forward()), std::vector<std::string>{"aten.gt.Tensor"});
   EXPECT_GE(decibels(model->module, "factors", "output"), 40);
+}
+
+// One value for two nodes, which `compile` merges, has two fake quantizations.
+TEST(Qat, WhatStaysFloatIsToldOnce) {
+  const auto prepared = prepare(test::source_path("test/data/pt2/one_dimension.pt2"),
+                                test::source_path("test/data/pt2/one_dimension.npz"));
+  ASSERT_TRUE(prepared.has_value()) << error_text(prepared);
+  ASSERT_EQ(prepared->notes.size(), 2U) << fmt::format("{}", fmt::join(prepared->notes, "\n"));
+  EXPECT_EQ(prepared->notes[0],
+            "`conv1d` (aten.conv1d.default): it stays float during training, as a value that it "
+            "reads or computes inside has no fake quantization");
+  EXPECT_TRUE(prepared->notes[1].starts_with("`conv1d_1` "));
 }
 
 // What makes zeros of rows without a score goes with the mask that the softmax gets.
