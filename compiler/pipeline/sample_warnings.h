@@ -19,8 +19,7 @@ inline constexpr size_t kFewSamples = 8;
 //   kCalibrationFew         fewer than kFewSamples
 //   kCalibrationConstant    a float input has one value everywhere, or all samples are equal
 //   kCalibrationIndex       an index is outside of its dimension, on any sample, or on up to 8
-//   where
-//                           layers with weights compute it; of models that come quantized, too
+//                           if layers with weights compute it; of models that come quantized, too
 //   kCalibrationUnprepared  on up to 8 samples, the operand of the model's first batch norm has, in
 //                           the median channel, more than 4 times or less than a quarter of the
 //                           standard deviation that the batch norm stored in training, or a mean
