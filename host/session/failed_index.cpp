@@ -11,10 +11,6 @@
 namespace dtr {
 namespace {
 
-using runtime::Tensor;
-using runtime::Value;
-using runtime::ValueKind;
-
 // The arguments of an operator that reads or puts elements of its first one by index. Without `dim`
 // the dimension is the first one, or each tensor of a list is of the next one.
 struct Row {
@@ -35,7 +31,7 @@ constexpr std::array kRows{Row{"aten::embedding"},
 // More than any place that is named in earnest: see rows_of_index in compiler/compositions.
 constexpr int64_t kNowhere = int64_t{1} << 30;
 
-std::optional<int64_t> outside(const Tensor& index, int64_t extent, bool from_end) {
+std::optional<int64_t> outside(const runtime::Tensor& index, int64_t extent, bool from_end) {
   if (index.dtype != ScalarType::kLong && index.dtype != ScalarType::kInt) return std::nullopt;
   for (size_t i = 0; i < index.elements(); ++i) {
     const int64_t at =
@@ -45,7 +41,8 @@ std::optional<int64_t> outside(const Tensor& index, int64_t extent, bool from_en
   return std::nullopt;
 }
 
-std::string text_of(const Tensor& index, const Tensor& of, size_t dim, bool from_end) {
+std::string text_of(const runtime::Tensor& index, const runtime::Tensor& of, size_t dim,
+                    bool from_end) {
   if (dim >= of.rank) return {};
   const int64_t extent = of.sizes[dim];
   const std::optional<int64_t> found = outside(index, extent, from_end);
@@ -55,26 +52,27 @@ std::string text_of(const Tensor& index, const Tensor& of, size_t dim, bool from
 
 }  // namespace
 
-std::string failed_index(std::string_view kernel, std::span<Value* const> arguments) {
+std::string failed_index(std::string_view kernel, std::span<runtime::Value* const> arguments) {
   const auto* const row = std::ranges::find(kRows, kernel, &Row::kernel);
-  if (row == kRows.end() || arguments.size() < 3 || arguments[0]->kind != ValueKind::kTensor)
+  if (row == kRows.end() || arguments.size() < 3 ||
+      arguments[0]->kind != runtime::ValueKind::kTensor)
     return {};
-  const Tensor& of = arguments[0]->tensor;
-  const Value& index = *arguments[static_cast<size_t>(row->index)];
-  if (index.kind == ValueKind::kTensors) {
+  const runtime::Tensor& of = arguments[0]->tensor;
+  const runtime::Value& index = *arguments[static_cast<size_t>(row->index)];
+  if (index.kind == runtime::ValueKind::kTensors) {
     for (size_t dim = 0; dim < index.tensors.count; ++dim) {
-      const Value* const each = index.tensors.items[dim];
-      if (each == nullptr || each->kind != ValueKind::kTensor) continue;
+      const runtime::Value* const each = index.tensors.items[dim];
+      if (each == nullptr || each->kind != runtime::ValueKind::kTensor) continue;
       if (std::string text = text_of(each->tensor, of, dim, row->from_end); !text.empty())
         return text;
     }
     return {};
   }
-  if (index.kind != ValueKind::kTensor) return {};
+  if (index.kind != runtime::ValueKind::kTensor) return {};
   int64_t dim = 0;
   if (row->dim >= 0) {
-    const Value& stated = *arguments[static_cast<size_t>(row->dim)];
-    if (stated.kind != ValueKind::kInt) return {};
+    const runtime::Value& stated = *arguments[static_cast<size_t>(row->dim)];
+    if (stated.kind != runtime::ValueKind::kInt) return {};
     dim = stated.integer < 0 ? stated.integer + of.rank : stated.integer;
   }
   return dim < 0 ? std::string() : text_of(index.tensor, of, static_cast<size_t>(dim), false);
