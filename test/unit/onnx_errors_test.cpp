@@ -198,7 +198,8 @@ TEST(OnnxErrors, AttributesThatTheFormatExcludes) {
 }
 
 // MaxPool of kernel, pads and stride over x of this length.
-ModelProto pool_1d(int64_t length, int64_t kernel, Shape pads, int64_t stride, bool ceil_mode) {
+ModelProto pool_1d(int64_t length, int64_t kernel, const Shape& pads, int64_t stride,
+                   bool ceil_mode) {
   ModelProto model = one_node("MaxPool");
   model.mutable_graph()->clear_input();
   add_value(*model.mutable_graph()->add_input(), "x", {1, 1, length});
