@@ -97,9 +97,11 @@ Result<Values> bilinear(NodeImport& node) {
   return Values{result};
 }
 
-// ---- windows of signals: a sum of cosines over one period
+// ---- windows of signals
 
-Result<Values> window(NodeImport& node, const std::vector<double>& cosines) {
+// curve(place, period) of the places 0, 1, … of one period.
+template <class Curve>
+Result<Values> window(NodeImport& node, Curve curve) {
   DTR_ASSIGN(const int64_t length, node.integer("window_length"));
   DTR_ASSIGN(const bool periodic, node.boolean("periodic", true));
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
@@ -108,21 +110,50 @@ Result<Values> window(NodeImport& node, const std::vector<double>& cosines) {
     return node.unsupported(fmt::format("a window of {}, at most {} are taken", length, kMost));
   const auto period = static_cast<double>(periodic ? length : length - 1);
   std::vector<double> values(static_cast<size_t>(length), 1);
-  for (size_t i = 0; i < values.size() && length > 1; ++i) {
-    values[i] = 0;
-    for (size_t k = 0; k < cosines.size(); ++k)
-      values[i] +=
-          cosines[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k * i) / period);
-  }
+  for (size_t i = 0; i < values.size() && length > 1; ++i)
+    values[i] = curve(static_cast<double>(i), period);
   return one(node.GraphBuilder::constant(dtype.value_or(DType::kFloat32), values));
 }
-Result<Values> hann(NodeImport& node) { return window(node, {0.5, -0.5}); }
+
+Result<Values> sum_of_cosines(NodeImport& node, const std::vector<double>& cosines) {
+  return window(node, [&](double place, double period) {
+    double sum = 0;
+    for (size_t k = 0; k < cosines.size(); ++k)
+      sum +=
+          cosines[k] * std::cos(2 * std::numbers::pi * (static_cast<double>(k) * place) / period);
+    return sum;
+  });
+}
+Result<Values> hann(NodeImport& node) { return sum_of_cosines(node, {0.5, -0.5}); }
 Result<Values> hamming(NodeImport& node) {
   DTR_ASSIGN(const double alpha, node.number("alpha", 0.54));
   DTR_ASSIGN(const double beta, node.number("beta", 0.46));
-  return window(node, {alpha, -beta});
+  return sum_of_cosines(node, {alpha, -beta});
 }
-Result<Values> blackman(NodeImport& node) { return window(node, {0.42, -0.5, 0.08}); }
+Result<Values> blackman(NodeImport& node) { return sum_of_cosines(node, {0.42, -0.5, 0.08}); }
+
+Result<Values> bartlett(NodeImport& node) {
+  return window(node,
+                [](double place, double period) { return 1 - std::abs(2 * place / period - 1); });
+}
+
+// I₀, by its series.
+double bessel(double x) {
+  double sum = 1, term = 1;
+  for (int k = 1; k < 1000 && term > sum * 1e-17; ++k) {
+    term *= x * x / 4 / (static_cast<double>(k) * k);
+    sum += term;
+  }
+  return sum;
+}
+Result<Values> kaiser(NodeImport& node) {
+  DTR_ASSIGN(const double beta, node.number("beta", 12));
+  if (!(std::abs(beta) <= 500)) return node.unsupported(fmt::format("`beta` is {}", beta));
+  return window(node, [beta, scale = bessel(beta)](double place, double period) {
+    const double from_middle = 2 * place / period - 1;
+    return bessel(beta * std::sqrt(std::max(0.0, 1 - from_middle * from_middle))) / scale;
+  });
+}
 
 // ---- functions of each element
 
@@ -308,6 +339,8 @@ std::vector<Operator> algebra_operators() {
       tensor_row("aten.cross.default", "aten.mul.Tensor", cross),
       tensor_row("aten.linalg_cross.default", "aten.mul.Tensor", cross),
       tensor_row("aten.kron.default", "aten.mul.Tensor", kron),
+      tensor_row("aten.bartlett_window.default", "", bartlett),
+      tensor_row("aten.bartlett_window.periodic", "", bartlett),
       tensor_row("aten.blackman_window.default", "", blackman),
       tensor_row("aten.blackman_window.periodic", "", blackman),
       tensor_row("aten.hamming_window.default", "", hamming),
@@ -316,6 +349,9 @@ std::vector<Operator> algebra_operators() {
       tensor_row("aten.hamming_window.periodic_alpha_beta", "", hamming),
       tensor_row("aten.hann_window.default", "", hann),
       tensor_row("aten.hann_window.periodic", "", hann),
+      tensor_row("aten.kaiser_window.beta", "", kaiser),
+      tensor_row("aten.kaiser_window.default", "", kaiser),
+      tensor_row("aten.kaiser_window.periodic", "", kaiser),
       tensor_row("aten.aminmax.default", "aten.amax", least_and_greatest),
       tensor_row("aten.block_diag.default", "aten.cat", block_diag),
       tensor_row("aten.copysign.Scalar", "aten.where.self", copysign),

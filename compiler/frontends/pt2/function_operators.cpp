@@ -1,9 +1,8 @@
-// Functions of whole tensors: slopes, powers, elements by number, windows that are no sums
-// of cosines, and a convolution whose channels come last.
+// Functions of whole tensors: slopes, powers, elements by number, and a convolution whose channels
+// come last.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "compiler/compositions/indices.h"
@@ -166,64 +165,6 @@ Result<Values> put(NodeImport& node) {
   return one(node.view(result, shape));
 }
 
-// ---- constants
-
-// curve(place) of the places from -1 to 1 at which a window of `window_length` is defined.
-template <class Curve>
-Result<Values> window(NodeImport& node, Curve curve) {
-  constexpr int64_t kMost = 1 << 20;
-  DTR_ASSIGN(const int64_t length, node.integer("window_length"));
-  DTR_ASSIGN(const bool periodic, node.boolean("periodic", true));
-  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
-  if (length < 0 || length > kMost)
-    return node.unsupported(fmt::format("a window of {}, at most {} are taken", length, kMost));
-  std::vector<double> elements(static_cast<size_t>(length), 1);
-  const auto period = static_cast<double>(periodic ? length : length - 1);
-  if (length > 1)
-    for (size_t i = 0; i < elements.size(); ++i)
-      elements[i] = curve(2 * static_cast<double>(i) / period - 1);
-  return one(node.GraphBuilder::constant(dtype.value_or(DType::kFloat32), elements));
-}
-
-Result<Values> bartlett(NodeImport& node) {
-  return window(node, [](double place) { return 1 - std::abs(place); });
-}
-
-// I₀, by its series.
-double bessel(double x) {
-  double sum = 1, term = 1;
-  for (int k = 1; k < 1000 && term > sum * 1e-17; ++k) {
-    term *= x * x / 4 / (static_cast<double>(k) * k);
-    sum += term;
-  }
-  return sum;
-}
-Result<Values> kaiser(NodeImport& node) {
-  DTR_ASSIGN(const double beta, node.number("beta", 12));
-  if (!(std::abs(beta) <= 500)) return node.unsupported(fmt::format("`beta` is {}", beta));
-  return window(node, [beta](double place) {
-    return bessel(beta * std::sqrt(std::max(0.0, 1 - place * place))) / bessel(beta);
-  });
-}
-
-// Powers of `base` whose exponents are at equal distances.
-Result<Values> logspace(NodeImport& node) {
-  constexpr int64_t kMost = 1 << 24;
-  DTR_ASSIGN(const double start, node.number("start"));
-  DTR_ASSIGN(const double end, node.number("end"));
-  DTR_ASSIGN(const int64_t steps, node.integer("steps"));
-  DTR_ASSIGN(const double base, node.number("base", 10));
-  DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
-  if (steps < 0 || steps > kMost)
-    return node.unsupported(fmt::format("{} numbers, at most {} are taken", steps, kMost));
-  std::vector<double> values(static_cast<size_t>(steps));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = std::pow(base, steps == 1 ? start
-                                          : start + (end - start) * static_cast<double>(i) /
-                                                        static_cast<double>(steps - 1));
-  return one(node.GraphBuilder::constant(dtype.value_or(DType::kFloat32), values));
-}
-
 // ---- convolution
 
 // Of (time, batch, channels) with weights (taps, channels, results).
@@ -251,8 +192,6 @@ Result<Values> time_batch_channels(NodeImport& node) {
 
 std::vector<Operator> function_operators() {
   return {
-      tensor_row("aten.bartlett_window.default", "", bartlett),
-      tensor_row("aten.bartlett_window.periodic", "", bartlett),
       tensor_row("aten.conv_tbc.default", "aten.convolution", time_batch_channels),
       tensor_row("aten.float_power.Scalar", "aten.pow.Tensor_Tensor", float_power),
       tensor_row("aten.float_power.Tensor_Scalar", "aten.pow.Tensor_Scalar", float_power),
@@ -264,11 +203,7 @@ std::vector<Operator> function_operators() {
       tensor_row("aten.gradient.scalarrayint", "aten.sub.Tensor", gradient),
       tensor_row("aten.gradient.tensorarray", "aten.sub.Tensor", gradient),
       tensor_row("aten.gradient.tensorarrayint", "aten.sub.Tensor", gradient),
-      tensor_row("aten.kaiser_window.beta", "", kaiser),
-      tensor_row("aten.kaiser_window.default", "", kaiser),
-      tensor_row("aten.kaiser_window.periodic", "", kaiser),
       tensor_row("aten.linalg_vander.default", "aten.mul.Tensor", linalg_vander),
-      tensor_row("aten.logspace.default", "", logspace),
       tensor_row("aten.put.default", "aten.index_put", put),
       tensor_row("aten.vander.default", "aten.mul.Tensor", vander),
   };

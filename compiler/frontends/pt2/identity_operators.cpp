@@ -112,8 +112,9 @@ Result<Values> arange(NodeImport& node) {
   return Values{result};
 }
 
-// `steps` numbers at equal distances, from start to end.
-Result<Values> linspace(NodeImport& node) {
+// curve of `steps` numbers at equal distances, from start to end.
+template <class Curve>
+Result<Values> spaced(NodeImport& node, Curve curve) {
   constexpr int64_t kMost = 1 << 24;
   DTR_ASSIGN(const double start, node.number("start"));
   DTR_ASSIGN(const double end, node.number("end"));
@@ -121,12 +122,19 @@ Result<Values> linspace(NodeImport& node) {
   DTR_ASSIGN(const auto dtype, node.dtype("dtype"));
   if (steps < 0 || steps > kMost)
     return node.unsupported(fmt::format("{} numbers, at most {} are taken", steps, kMost));
-  std::vector<double> values(static_cast<size_t>(steps), start);
+  std::vector<double> values(static_cast<size_t>(steps), curve(start));
   for (int64_t i = 1; i < steps; ++i)
     values[static_cast<size_t>(i)] =
-        start + (end - start) * static_cast<double>(i) / static_cast<double>(steps - 1);
+        curve(start + (end - start) * static_cast<double>(i) / static_cast<double>(steps - 1));
   DTR_ASSIGN(const ValueId result, node.constant(dtype.value_or(DType::kFloat32), values));
   return Values{result};
+}
+Result<Values> linspace(NodeImport& node) {
+  return spaced(node, [](double number) { return number; });
+}
+Result<Values> logspace(NodeImport& node) {
+  DTR_ASSIGN(const double base, node.number("base", 10));
+  return spaced(node, [base](double exponent) { return std::pow(base, exponent); });
 }
 
 // Ones on the diagonal of n × m zeros.
@@ -187,6 +195,7 @@ std::vector<Operator> identity_operators() {
       gone("aten.full.default", full, false),
       gone("aten.full_like.default", full_like, false),
       gone("aten.linspace.default", linspace, false),
+      gone("aten.logspace.default", logspace, false),
       gone("aten.new_empty.default", filled_as<0>, false),
       gone("aten.new_full.default", new_full, false),
       gone("aten.new_ones.default", filled_as<1>, false),
