@@ -331,6 +331,44 @@ graph @forward(%x: f32[4], %y: f32[4]) {
   EXPECT_EQ(backend->legalize(division, graph, graph.first_op()), false);
 }
 
+// Its kernel takes a list of indices, and its result has the rank of the table.
+TEST(Executorch, SelectsByAListOfIndices) {
+  for (const std::string_view index : {"2,2", ""}) {
+    SCOPED_TRACE(std::string(index));
+    Module module = parse(fmt::format(R"(
+graph @forward(%x: f32[5], %i: i64[{0}]) {{
+  %y: f32[{0}] = aten.index_select(%x, %i) {{dim = 0}}
+  return %y
+}})",
+                                      index));
+    Graph& graph = module.forward();
+    const auto backend = make_executorch_backend(*find_target("executorch"));
+    ASSERT_EQ(backend->legalize(module, graph, graph.first_op()), true);
+    ASSERT_TRUE(verify(module));
+    size_t selections = 0;
+    for (const OpId id : graph.ops()) {
+      const Op& op = graph.op(id);
+      if (op.def->name != "aten.index_select") continue;
+      ++selections;
+      EXPECT_EQ(graph.type(op.operands[1]).rank(), 1u);
+      EXPECT_EQ(graph.type(op.results[0]).rank(), 1u);
+      EXPECT_EQ(backend->legalize(module, graph, id), false);
+    }
+    EXPECT_EQ(selections, 1u);
+    Tensor x(DType::kFloat32, {5});
+    std::ranges::copy(std::array{1.0F, 2.0F, 3.0F, 4.0F, 5.0F}, x.values<float>().begin());
+    constexpr std::array<int64_t, 4> kPlaces{4, 0, 1, 3};
+    Tensor places(DType::kInt64, index.empty() ? Shape{} : Shape{2, 2});
+    std::copy_n(kPlaces.begin(), places.elements(), places.values<int64_t>().begin());
+    const TensorView inputs[] = {x.view(), places.view()};
+    const auto result = make_reference_executor(module, graph)->run(inputs);
+    ASSERT_TRUE(result);
+    const auto taken = result->front().values<float>();
+    EXPECT_EQ(std::vector<float>(taken.begin(), taken.end()),
+              index.empty() ? (std::vector<float>{5}) : (std::vector<float>{5, 1, 2, 4}));
+  }
+}
+
 TEST(Executorch, SaysWhatItCannotCompose) {
   const auto reason = [](std::string_view text) {
     Module module = parse(text);

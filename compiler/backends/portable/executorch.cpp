@@ -311,6 +311,16 @@ Result<ValueId> lookup(Composer& c) {
   return c.emit("aten.view", {taken}, {{"size", x.shape}}, y.quantization);
 }
 
+// ExecuTorch's kernel takes a list of indices, and gives the result the rank of x.
+Result<ValueId> index_select(Composer& c) {
+  const Type result = c.type(c.op().results[0]);
+  DTR_ASSIGN(const ValueId list, c.shaped(c.operand(1), {c.type(c.operand(1)).elements()}));
+  DTR_ASSIGN(const ValueId taken,
+             c.emit("aten.index_select", {c.operand(0), list},
+                    {{"dim", c.op().attributes.get<int64_t>("dim")}}, result.quantization));
+  return c.emit("aten.view", {taken}, {{"size", result.shape}}, result.quantization);
+}
+
 struct CompositionRow {
   const OpDef* op;
   Composition compose;
@@ -415,6 +425,11 @@ class ExecutorchBackend final : public KernelBackend {
     if (op.def == &ops::kDivTensorMode) {
       const bool floor = op.attributes.get<std::string>("rounding_mode") == "floor";
       return floor && of_floats && !is_rounded(graph, op.results[0]) ? floor_division : nullptr;
+    }
+    if (op.def == &ops::kIndexSelect) {
+      const bool has_kernel =
+          graph.type(op.operands[1]).rank() == 1 || portable::is_embedding(graph, op);
+      return has_kernel ? nullptr : index_select;
     }
     if (op.def == &ops::kSoftmax) return op.operands.size() > 1 ? masked_softmax : nullptr;
     if (op.def != &ops::kMatmul) return nullptr;

@@ -81,7 +81,7 @@ KernelCall max_pool2d(Module&, const Graph& graph, const Op& op) {
 KernelCall index_select(Module&, const Graph& graph, const Op& op) {
   const KernelArgument x = kernel_argument(graph, op.operands[0]),
                        index = kernel_argument(graph, op.operands[1]);
-  if (graph.type(op.operands[0]).rank() == 2 && integer(op, "dim") == 0)
+  if (is_embedding(graph, op))
     return {.name = "aten::embedding.out", .arguments = {x, index, int64_t{-1}, false, false}};
   return {.name = "aten::index_select.out", .arguments = {x, integer(op, "dim"), index}};
 }
@@ -354,6 +354,10 @@ std::vector<Row> make_rows() {
 }
 
 }  // namespace
+
+bool is_embedding(const Graph& graph, const Op& index_select) {
+  return graph.type(index_select.operands[0]).rank() == 2 && integer(index_select, "dim") == 0;
+}
 
 const Row* find_row(const OpDef* op) {
   static const std::vector<Row> rows = make_rows();

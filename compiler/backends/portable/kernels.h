@@ -17,6 +17,9 @@ struct Row {
   KernelCall call(Module& module, const Graph& graph, const Op& call_of) const;
 };
 
+// Whether an aten.index_select is a call of ExecuTorch's kernel for tables, aten::embedding.
+bool is_embedding(const Graph& graph, const Op& index_select);
+
 // nullptr if there is no kernel for the operator.
 const Row* find_row(const OpDef* op);
 
