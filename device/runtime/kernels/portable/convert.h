@@ -20,7 +20,9 @@ To convert(From x) {
       return std::numeric_limits<To>::max();
     // Cores convert to and from 32 bits; to 64 they call a function.
     constexpr From kBound = 1 << 30;
-    if (sizeof(To) == 8 && x > -kBound && x < kBound) return static_cast<int32_t>(x);
+    if constexpr (sizeof(To) == 8) {
+      if (x > -kBound && x < kBound) return static_cast<int32_t>(x);
+    }
   }
   if constexpr (std::is_same_v<From, int64_t> && std::is_floating_point_v<To>) {
     const auto low = static_cast<int32_t>(x);
