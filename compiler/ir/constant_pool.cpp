@@ -1,5 +1,8 @@
 #include "compiler/ir/constant_pool.h"
 
+#include "compiler/ir/constant_release.h"
+#include "compiler/support/heap.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -130,6 +133,12 @@ void ConstantPool::release_unused(const std::vector<bool>& used) {
     by_hash_.erase(
         std::find_if(begin, end, [&](const auto& known) { return known.second == index; }));
   }
+}
+
+void ConstantRelease::release(ConstantPool& pool, const std::vector<bool>& used) {
+  pool.release_unused(used);
+  kept_ = pool.owned_bytes();
+  return_free_memory();
 }
 
 }  // namespace dtr

@@ -44,6 +44,7 @@ class ConstantPool {
     DTR_CHECK(!entry.released);
     return entry.bytes;
   }
+  bool released(ConstantId id) const { return entries_.at(id.index).released; }
   uint64_t hash(ConstantId id) const { return entries_.at(id.index).hash; }
   template <class T>
   std::span<const T> values(ConstantId id) const {

@@ -33,6 +33,7 @@ Result<void> verify_contents(const Module& module, const Value& value, ConstantI
                              std::string_view what) {
   if (constant.index >= module.constants.size())
     return broken(fmt::format("{} `{}` is not in the pool", what, value.name));
+  if (module.constants.released(constant) && value.unused()) return {};
   const size_t bytes = module.constants.bytes(constant).size();
   if (module.constants.dtype(constant) != value.type.dtype ||
       bytes != static_cast<size_t>(value.type.bytes()))

@@ -83,7 +83,8 @@ Versions versions_of(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdP
 
 }  // namespace
 
-Importer::Importer(pb::ModelProto& model, const std::string& path, const DimensionSizes& sizes)
+Importer::Importer(pb::ModelProto& model, const std::string& path, const DimensionSizes& sizes,
+                   size_t release_step)
     : model_(model),
       sizes_(sizes),
       module_([&] {
@@ -94,6 +95,7 @@ Importer::Importer(pb::ModelProto& model, const std::string& path, const Dimensi
       }()),
       rewriter_(module_.graphs[0]),
       tensors_(path),
+      release_(release_step),
       nodes_left_(kMostNodes) {}
 
 tl::unexpected<Diagnostic> Importer::invalid(std::string reason, std::string node) const {
@@ -383,18 +385,42 @@ const pb::AttributeProto* Importer::find_attribute(const pb::NodeProto& node, co
 
 Result<void> Importer::import_nodes(const Nodes& nodes, Scope& scope,
                                     const std::vector<std::string>& outputs) {
-  std::set<std::string> needed(outputs.begin(), outputs.end());
+  std::unordered_map<std::string, int> last_use;  // by name
+  for (const std::string& name : outputs) last_use.emplace(name, nodes.size());
   std::vector<bool> live(static_cast<size_t>(nodes.size()));
   for (int i = nodes.size(); i-- > 0;) {
     const pb::NodeProto& node = nodes.Get(i);
     live[static_cast<size_t>(i)] = std::ranges::any_of(
-        node.output(), [&](const std::string& name) { return needed.contains(name); });
+        node.output(), [&](const std::string& name) { return last_use.contains(name); });
     if (live[static_cast<size_t>(i)])
-      for_each_read(node, kMostDepth, [&](const std::string& name) { needed.insert(name); });
+      for_each_read(node, kMostDepth, [&](const std::string& name) { last_use.emplace(name, i); });
   }
-  for (int i = 0; i < nodes.size(); ++i)
-    if (live[static_cast<size_t>(i)]) DTR_TRY(import_node(nodes.Get(i), scope));
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (!live[static_cast<size_t>(i)]) continue;
+    DTR_TRY(import_node(nodes.Get(i), scope));
+    if (scope.depth == 0) release_constants(scope, i, last_use);
+  }
   return {};
+}
+
+void Importer::release_constants(const Scope& scope, int index,
+                                 const std::unordered_map<std::string, int>& last_use) {
+  ConstantPool& pool = module_.constants;
+  if (!release_.is_due(pool)) return;
+  const Graph& graph = module_.forward();
+  std::vector<bool> used(pool.size());
+  graph.mark_constants(used);
+  const auto keep = [&](ValueId value) {
+    if (value.valid() && graph.is_constant(value))
+      used.at(graph.value(value).constant.index) = true;
+  };
+  for (const auto& [name, binding] : scope.bindings) {
+    const auto use = last_use.find(name);
+    if (use == last_use.end() || use->second <= index) continue;
+    keep(binding.value);
+    for (const ValueId value : binding.sequence) keep(value);
+  }
+  release_.release(pool, used);
 }
 
 Result<void> Importer::import_node(const pb::NodeProto& node, Scope& scope) {
@@ -569,9 +595,9 @@ bool looks_like_onnx(std::span<const std::byte> head) {
 }
 
 Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path,
-                           const DimensionSizes& sizes) {
+                           const DimensionSizes& sizes, size_t release_step) {
   DTR_ASSIGN(pb::ModelProto model, parse(bytes, path));
-  return Importer(model, path, sizes).run();
+  return Importer(model, path, sizes, release_step).run();
 }
 
 Result<Module> read_onnx(FileContents file, const std::string& path, const DimensionSizes& sizes) {
@@ -580,7 +606,7 @@ Result<Module> read_onnx(FileContents file, const std::string& path, const Dimen
     const FileContents parsed = std::move(file);
     DTR_ASSIGN(model, parse(parsed.bytes(), path));
   }
-  return Importer(*model, path, sizes).run();
+  return Importer(*model, path, sizes, ConstantRelease::kStep).run();
 }
 
 }  // namespace dtr::onnx

@@ -11,6 +11,7 @@
 
 #include "compiler/frontends/onnx/operators.h"
 #include "compiler/frontends/onnx/tensors.h"
+#include "compiler/ir/constant_release.h"
 #include "compiler/ir/dimensions.h"
 
 namespace dtr::onnx {
@@ -42,7 +43,9 @@ struct Scope {
 
 class Importer {
  public:
-  Importer(pb::ModelProto& model, const std::string& path, const DimensionSizes& sizes);
+  // Constants that only led to others are released whenever `release_step` more bytes are there.
+  Importer(pb::ModelProto& model, const std::string& path, const DimensionSizes& sizes,
+           size_t release_step);
   // Imports the whole file. Errors: ids onnx-*.
   Result<Module> run() &&;
 
@@ -68,6 +71,9 @@ class Importer {
   Result<void> import_nodes(const Nodes& nodes, Scope& scope,
                             const std::vector<std::string>& outputs);
   Result<void> import_node(const pb::NodeProto& node, Scope& scope);
+  // Frees constants of the main graph that nothing in it and no node behind `index` reads.
+  void release_constants(const Scope& scope, int index,
+                         const std::unordered_map<std::string, int>& last_use);
   Result<void> call_function(const pb::NodeProto& node, const pb::FunctionProto& function,
                              Scope& scope);
   // The outputs of a branch or loop body, whose inputs have these values.
@@ -107,7 +113,8 @@ class Importer {
   std::set<uint32_t> unsigned_;     // quantized int8 values that are UINT8 in the file, less 128
   std::set<uint32_t> four_bits_;    // stored values of INT4 and UINT4, held as int8
   bool has_wide_unsigned_ = false;  // some integers are unsigned in the file, and wider here
-  size_t nodes_left_;               // bounds what functions and loops repeat
+  ConstantRelease release_;
+  size_t nodes_left_;  // bounds what functions and loops repeat
 };
 
 }  // namespace dtr::onnx

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/constant_release.h"
 #include "compiler/ir/dimensions.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/file_contents.h"
@@ -23,9 +24,11 @@ namespace dtr::onnx {
 // name that no dimension has, two sizes of one name.
 Result<Module> read_onnx(FileContents file, const std::string& path,
                          const DimensionSizes& sizes = {});
-// The same for a file in memory, of which nothing is kept.
+// The same for a file in memory, of which nothing is kept. Constants that only led to others are
+// released whenever `release_step` more bytes are there.
 Result<Module> import_onnx(std::span<const std::byte> bytes, const std::string& path,
-                           const DimensionSizes& sizes = {});
+                           const DimensionSizes& sizes = {},
+                           size_t release_step = ConstantRelease::kStep);
 
 // True if a file that begins with these bytes may be an ONNX model. The format has no identifier:
 // the first field is the format's version, and a known field follows it.

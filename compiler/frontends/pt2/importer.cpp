@@ -58,7 +58,7 @@ Importer::Importer(const Archive& archive, Module& module, size_t release_step)
       rewriter_(module.forward()),
       program_{.graph = &file_, .first_source = 0},
       nodes_left_(kMostNodes),
-      release_step_(release_step) {}
+      release_(release_step) {}
 
 Result<void> Importer::run() {
   add_sources();

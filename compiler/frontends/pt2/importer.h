@@ -11,6 +11,7 @@
 
 #include "compiler/frontends/pt2/archive.h"
 #include "compiler/frontends/pt2/operators.h"
+#include "compiler/ir/constant_release.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/rewriter.h"
 
@@ -18,12 +19,9 @@ namespace dtr::pt2 {
 
 class Importer {
  public:
-  // So many new bytes of constants are worth a look at all of them.
-  static constexpr size_t kReleaseStep = size_t{8} << 20;
-
   // `archive` and its memory must outlive the constants of `module`. Constants that only led to
   // others are released whenever `release_step` more bytes are there.
-  Importer(const Archive& archive, Module& module, size_t release_step = kReleaseStep);
+  Importer(const Archive& archive, Module& module, size_t release_step = ConstantRelease::kStep);
   Importer(const Importer&) = delete;
   Importer& operator=(const Importer&) = delete;
   // What is computed from parameters stays so, in place of becoming a constant: an export of these
@@ -134,8 +132,7 @@ class Importer {
   Scope program_;
   Scope* scope_ = &program_;
   size_t nodes_left_;  // bounds what loops repeat
-  size_t release_step_;
-  size_t bytes_kept_ = 0;                  // of the pool, by the last release
+  ConstantRelease release_;
   std::set<std::string_view> parameters_;  // that keep_parameters keeps
 };
 

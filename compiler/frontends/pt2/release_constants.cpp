@@ -1,9 +1,6 @@
-// Frees what was computed from weights alone and only led to other constants, as the steps of a
-// weight standardization: each is as large as the weight.
 #include <algorithm>
 
 #include "compiler/frontends/pt2/importer.h"
-#include "compiler/support/heap.h"
 
 namespace dtr::pt2 {
 
@@ -11,7 +8,7 @@ namespace dtr::pt2 {
 // what is written to the view, it gets too.
 void Importer::release_constants(size_t index) {
   ConstantPool& pool = module_.constants;
-  if (pool.owned_bytes() < bytes_kept_ + release_step_) return;
+  if (!release_.is_due(pool)) return;
   const Graph& graph = module_.forward();
   std::vector<bool> used(pool.size());
   graph.mark_constants(used);
@@ -25,9 +22,7 @@ void Importer::release_constants(size_t index) {
       if (const ValueId value = program_.bindings.at(name).value; graph.is_constant(value))
         used.at(graph.value(value).constant.index) = true;
   }
-  pool.release_unused(used);
-  bytes_kept_ = pool.owned_bytes();
-  return_free_memory();
+  release_.release(pool, used);
 }
 
 }  // namespace dtr::pt2
