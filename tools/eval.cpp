@@ -16,6 +16,7 @@ struct EvalOptions {
   std::string method;
   std::vector<std::string> tensor_files;  // .ptd
   std::string labels = "label";
+  std::string output;   // name or number
   std::string against;  // a float model to evaluate side by side
   std::string json;
   ExecutorOptions executor;
@@ -33,6 +34,8 @@ const CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
   add_tensor_files(verb, o.tensor_files);
   add_method(verb, o.method);
   verb->add_option("--labels", o.labels, "Array of class numbers")->capture_default_str();
+  verb->add_option("--output", o.output,
+                   "Output that is judged, by name or number (default: the first)");
   verb->add_option(
       "--against", o.against,
       "Float model to run on the same data (.pt2, .tflite, .onnx) instead of float_output");
@@ -62,6 +65,7 @@ Result<void> run_eval(const CommonOptions& common, const EvalOptions& options) {
   const Result<EvaluationResult> evaluation = evaluate({.program = program,
                                                         .data = {.path = options.data},
                                                         .labels = options.labels,
+                                                        .output = options.output,
                                                         .against = {.path = options.against},
                                                         .executor = *executor,
                                                         .checkpoint = options.checkpoint,

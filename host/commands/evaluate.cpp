@@ -27,6 +27,12 @@ const Tensor* find_array(std::span<const NamedTensor> arrays, std::string_view n
   return nullptr;
 }
 
+std::string names_of(std::span<const NamedTensor> arrays) {
+  std::vector<std::string_view> names;
+  for (const NamedTensor& array : arrays) names.push_back(array.name);
+  return fmt::format("`{}`", fmt::join(names, "`, `"));
+}
+
 bool has_nan(std::span<const float> values) {
   return std::ranges::any_of(values, [](float value) { return std::isnan(value); });
 }
@@ -54,6 +60,7 @@ struct SampleScore {
 struct Judge {
   const Samples& samples;
   const std::vector<int64_t>& labels;  // empty: none
+  size_t output = 0;                   // number of the one that is judged
   const Tensor* stored = nullptr;      // float_output of the data
   const Module* against = nullptr;
   const Samples* against_samples = nullptr;
@@ -71,14 +78,14 @@ class EvaluationWorker final : public TaskWorker {
     if (float_model_ != nullptr) {
       DTR_ASSIGN(std::vector<Tensor> outputs,
                  float_model_->run(judge_.against_samples->inputs(task)));
-      computed = std::move(outputs.front());
+      computed = std::move(outputs[judge_.output]);
     }
     RunStats stats;
     // The cost is the same for every sample.
     DTR_ASSIGN(const std::vector<Tensor> outputs,
                session_->run(judge_.samples.inputs(task), task == 0 ? &stats : nullptr));
-    const Type type = session_->output_type(0);
-    const Tensor output = real_values(outputs.front().view(), type);
+    const Tensor output =
+        real_values(outputs[judge_.output].view(), session_->output_type(judge_.output));
     const auto elements = static_cast<size_t>(output.elements());
     const std::span<const float> expected =
         computed ? computed->values<float>()
@@ -127,12 +134,29 @@ void add(const SampleScore& sample, Score& score) {
   score.sqnr.add(sample.sqnr);
 }
 
-Result<void> check_output(const Session& session, const Judge& judge,
-                          const EvaluateOptions& options) {
-  if (io_names(session.pte_file().plan(), true).empty())
+// The number of the output that is judged.
+Result<size_t> find_output(const std::vector<std::string>& names, const EvaluateOptions& options) {
+  if (names.empty())
     return fail(DiagnosticId::kDataShape, "the program has no output",
                 "give a program that classifies", {.file = options.program.path});
-  const Type type = session.output_type(0);
+  if (options.output.empty()) return size_t{0};
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == options.output || std::to_string(i) == options.output) return i;
+  return fail(DiagnosticId::kDataMissingArray,
+              fmt::format("the program has no output `{}`", options.output),
+              fmt::format("name one of its outputs: {}", fmt::join(names, ", ")),
+              {.file = options.program.path});
+}
+
+Result<void> check_output(const Session& session, const Judge& judge,
+                          const EvaluateOptions& options) {
+  const Type type = session.output_type(judge.output);
+  if (judge.against != nullptr && judge.against->forward().outputs().size() <= judge.output)
+    return fail(
+        DiagnosticId::kDataShape,
+        fmt::format("the float model has {} outputs, and number {} of the program is judged",
+                    judge.against->forward().outputs().size(), judge.output),
+        "give the model that the program was made from", {.file = options.against.path});
   if (!judge.labels.empty())
     DTR_TRY(check_labels(judge.labels, static_cast<size_t>(type.elements()),
                          {.file = options.data.path, .node = options.labels}));
@@ -156,8 +180,9 @@ Result<uint64_t> identity_of(const Session& session, std::span<const NamedTensor
   const auto with_text = [](std::string_view text, uint32_t crc) {
     return crc32(std::as_bytes(std::span(text)), crc);
   };
-  uint32_t of_program =
-      with_text(fmt::format("{} {} {}", DTR_VERSION, sizeof(SampleScore), options.labels), 0);
+  uint32_t of_program = with_text(
+      fmt::format("{} {} {} {}", DTR_VERSION, sizeof(SampleScore), options.labels, options.output),
+      0);
   of_program = crc32(session.pte_file().bytes(), of_program);
   for (const PtdFile& file : session.tensor_files()) of_program = crc32(file.bytes(), of_program);
   if (!options.against.bytes.empty()) {
@@ -243,11 +268,14 @@ Result<EvaluationResult> evaluate(const EvaluateOptions& options, Session& first
   if (options.against.given()) {
     DTR_ASSIGN(model, options.against.read(options.data.sizes()));
   }
+  const std::vector<std::string> outputs = io_names(first.pte_file().plan(), true);
+  DTR_ASSIGN(const size_t output, find_output(outputs, options));
+  const std::string stored_output = fmt::format("float_output_{}", output);
   const auto is_used =
       [&](std::string_view array) {  // the inputs of the model may have other names
         return array == options.labels || Samples::is_input_array(first.signature(), array) ||
                (model ? Samples::is_input_array(model->forward(), array)
-                      : array == "float_output" || array == "float_output_0");
+                      : array == "float_output" || array == stored_output);
       };
   std::vector<NamedTensor> read;
   if (!options.data.in_memory()) {
@@ -257,27 +285,31 @@ Result<EvaluationResult> evaluate(const EvaluateOptions& options, Session& first
       options.data.in_memory() ? options.data.arrays : std::span<const NamedTensor>(read);
   DTR_ASSIGN(const Samples samples, Samples::bind(first.signature(), arrays, options.data.path));
   DTR_ASSIGN(const std::vector<int64_t> labels, read_labels(arrays, samples.size(), options));
-  Judge judge{.samples = samples, .labels = labels};
+  Judge judge{.samples = samples, .labels = labels, .output = output};
   std::optional<Samples> against_samples;
   if (model) {
     DTR_ASSIGN(against_samples, Samples::bind(model->forward(), arrays, options.data.path));
     judge.against = &*model;
     judge.against_samples = &*against_samples;
   } else {
-    judge.stored = find_array(arrays, "float_output");
-    if (judge.stored == nullptr) judge.stored = find_array(arrays, "float_output_0");
+    judge.stored = find_array(arrays, stored_output);
+    if (judge.stored == nullptr && output == 0) judge.stored = find_array(arrays, "float_output");
   }
   if (labels.empty() && !judge.has_expected())
     return fail(DiagnosticId::kDataMissingArray,
                 "the data have neither labels nor outputs of the float model: there is nothing to "
                 "compare with",
-                "add an array `label` or `float_output`, or give the model with --against",
+                fmt::format("add an array `label`, or name yours with --labels; add `{}`, or give "
+                            "the model with --against; the data have {}",
+                            output == 0 ? "float_output" : stored_output, names_of(arrays)),
                 {.file = options.data.path});
   DTR_TRY(check_output(first, judge, options));
   RunStats stats;
   DTR_ASSIGN(const Score score, score_samples(first, judge, arrays, options, stats));
   EvaluationResult evaluation{
       .score = score,
+      .output = outputs[output],
+      .outputs = outputs.size(),
       .has_labels = !labels.empty(),
       .has_expected = judge.has_expected(),
       .is_int8 = computes_in_int8(first.pte_file()),
@@ -289,7 +321,11 @@ Result<EvaluationResult> evaluate(const EvaluateOptions& options, Session& first
 
 std::string to_text(const EvaluationResult& evaluation) {
   const Score& score = evaluation.score;
-  std::string text = fmt::format("{} samples\n", score.samples);
+  std::string text = fmt::format("{} samples", score.samples);
+  if (evaluation.outputs > 1)
+    text += fmt::format(", judged by `{}`, one of {} outputs (--output names another)",
+                        evaluation.output, evaluation.outputs);
+  text += "\n";
   if (evaluation.has_labels) {
     if (evaluation.has_expected)
       text += fmt::format("  accuracy of the float model   {:.4f}\n",
@@ -314,6 +350,8 @@ std::string to_text(const EvaluationResult& evaluation) {
 std::string to_json(const EvaluationResult& evaluation) {
   const Score& score = evaluation.score;
   std::string json = fmt::format("{{\"samples\": {}", score.samples);
+  if (evaluation.outputs > 1)
+    json += fmt::format(", \"output\": {}", json_quote(evaluation.output));
   if (evaluation.has_labels) {
     if (evaluation.has_expected)
       json += fmt::format(", \"float_accuracy\": {:.6f}", share(evaluation, score.float_right));

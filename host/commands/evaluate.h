@@ -17,6 +17,7 @@ struct EvaluateOptions {
   ProgramInput program;
   DataInput data;
   std::string labels = "label";       // array of class numbers
+  std::string output = {};            // the one that is judged, by name or number; empty: the first
   ModelInput against = {};            // float model to run on the same data
   TaskExecutor& executor;             // runs the samples
   CheckpointOptions checkpoint = {};  // `identity` is computed
@@ -33,6 +34,8 @@ struct Score {
 
 struct EvaluationResult {
   Score score;
+  std::string output;  // the name of the one that is judged
+  size_t outputs = 0;  // that the program has
   bool has_labels = false, has_expected = false;
   bool is_int8 = false;                   // the program
   Inference inference;                    // of one sample
@@ -40,8 +43,8 @@ struct EvaluationResult {
 };
 
 // `first`: a session of the program; other workers open others beside it. Errors: those of reading,
-// binding and running; kDataMissingArray (no labels and no outputs of the float model), kDataShape,
-// kDataDtype, kDataNotFinite.
+// binding and running; kDataMissingArray (no labels and no outputs of the float model; no output of
+// that name), kDataShape, kDataDtype, kDataNotFinite.
 Result<EvaluationResult> evaluate(const EvaluateOptions& options, Session& first);
 
 std::string to_text(const EvaluationResult& evaluation);
