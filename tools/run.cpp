@@ -141,8 +141,9 @@ void print_instructions(const PteFile& pte_file, const RunStats& stats) {
   const std::vector<std::string> names = step_names(pte_file);
   uint64_t total = 0;
   for (size_t i = 0; i < stats.instructions.size(); ++i) {
-    print("{:>4}  {:<50} {:>14} instructions\n", i, names[i],
-          with_thousands(stats.instructions[i]));
+    print("{:>4}  {:<50} {:>14} instructions{}\n", i, names[i],
+          with_thousands(stats.instructions[i]),
+          names[i].find("::") == std::string::npos ? " of the NPU's simulator" : "");
     total += stats.instructions[i];
   }
   print("      {:<50} {:>14}\n", "total", with_thousands(total));

@@ -64,6 +64,8 @@ Result<bool> run_verify(const CommonOptions&, const VerifyOptions& options) {
   const std::vector<LayerError>& layers = *verified;
 
   print("{}", EncodedLines{to_text(layers, options.min_sqnr)});
+  if (options.samples < samples.size())
+    print("on {} of {} samples (--samples)\n", options.samples, samples.size());
   if (!options.json.empty())
     DTR_TRY(write_file(options.json, to_json(trace_source(session->pte_file()), layers)));
   return first_bad(layers, options.min_sqnr) == nullptr;

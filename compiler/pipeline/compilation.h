@@ -56,6 +56,9 @@ struct Compilation {
   Graph quantized;
   Remarks remarks;  // of passes
 
+  // Set before placing: inputs and outputs became int8 where they could (--io int8).
+  bool wants_int8_io = false;
+
   // Set by placing. From here on `module.forward()` is the graph as it is compiled, with layouts.
   Recipe recipe;
   Placement placement;

@@ -409,7 +409,9 @@ class Compiler {
   // ---- a program
 
   Result<void> take_int8_io() {
-    return settings_.io == Io::kInt8 ? run_passes_of(int8_io_pipeline()) : Result<void>();
+    if (settings_.io != Io::kInt8) return {};
+    c_.wants_int8_io = true;
+    return run_passes_of(int8_io_pipeline());
   }
 
   Result<PlacementOptions> placement_options() {

@@ -68,15 +68,19 @@ void fill_operators(const Compilation& compilation, CompileReport& report) {
   }
 }
 
-std::vector<CodesRow> codes_rows(const MethodPlan& plan) {
-  std::vector<CodesRow> rows;
+void fill_io(const Compilation& compilation, CompileReport& report) {
+  const MethodPlan& plan = compilation.emitted.plan;
   for (const bool is_output : {false, true}) {
     const std::vector<TensorRef>& tensors = is_output ? plan.outputs : plan.inputs;
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (const PlanTensor& tensor = plan.tensor(tensors[i]); has_real_values(tensor.type))
-        rows.push_back({is_output, i, tensor.name, *tensor.type.quantization});
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const PlanTensor& tensor = plan.tensor(tensors[i]);
+      if (has_real_values(tensor.type)) {
+        report.codes.push_back({is_output, i, tensor.name, *tensor.type.quantization});
+      } else if (compilation.wants_int8_io && tensor.type.dtype == DType::kFloat32) {
+        report.float_io.push_back({is_output, i, tensor.name});
+      }
+    }
   }
-  return rows;
 }
 
 void fill_check(const CheckFigures& check, CompileReport& report) {
@@ -175,8 +179,8 @@ CompileReport compile_report(const Compilation& compilation,
       .optimize = options.optimize.value_or(Optimize::kSpeed),
       .flash_bytes = static_cast<uint64_t>(sizes.constants + sizes.external + sizes.payloads),
       .external_bytes = static_cast<uint64_t>(sizes.external),
-      .program_bytes = compilation.pte().size(),
-      .codes = codes_rows(compilation.emitted.plan)};
+      .program_bytes = compilation.pte().size()};
+  fill_io(compilation, report);
   fill_operators(compilation, report);
   if (check) fill_check(*check, report);
   return report;
@@ -363,6 +367,10 @@ std::string to_text(const CompileReport& report) {
   for (const CodesRow& row : report.codes)
     text += terminal_format("{:<8}{} `{}`: int8, {}\n", row.is_output ? "output" : "input",
                             row.index, row.name, codes_text(row.quantization));
+  for (const FloatIoRow& row : report.float_io)
+    text += terminal_format("{:<8}{} `{}`: float32 in spite of --io int8: {} float\n",
+                            row.is_output ? "output" : "input", row.index, row.name,
+                            row.is_output ? "it is made in" : "operators read it in");
   if (report.external_bytes > 0)
     text += fmt::format("tensors {} bytes of the constants are in the tensor file\n",
                         with_thousands(report.external_bytes));

@@ -107,6 +107,13 @@ struct CodesRow {
   Quantization quantization;
 };
 
+// One that stays float although int8 is asked for.
+struct FloatIoRow {
+  bool is_output = false;
+  size_t index = 0;
+  std::string name;
+};
+
 struct CompileReport {
   std::string model;
   const TargetDescription* target = nullptr;
@@ -131,6 +138,7 @@ struct CompileReport {
   uint64_t program_bytes = 0;            // the .pte file
   bool knows_kernels = false;            // of the NPU: which operators each computes
   std::vector<CodesRow> codes;           // what the program takes and gives in int8
+  std::vector<FloatIoRow> float_io;      // with --io int8: what it takes and gives in float
   OutputCheck check;
   std::optional<AccuracySummary> accuracy;  // of --accuracy auto
   bool checked = false;  // the program ran: calls and cycles of the NPU are known

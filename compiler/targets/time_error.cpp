@@ -229,7 +229,7 @@ TimeError time_error(const TimedWork& work) {
       error.npu = ErrorBounds{percent, percent};
     }
     reasons.push_back(error.npu ? fmt::format("NPU: {} by published runs", to_text(*error.npu))
-                                : "NPU: " + unlike);
+                                : "NPU unknown: " + unlike);
   }
   if (!work.cpu_known) {
     reasons.emplace_back("CPU: the cost of kernels is not known without the program's debug map");

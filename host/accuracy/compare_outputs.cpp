@@ -127,7 +127,7 @@ std::vector<std::string> broken(const Comparison& c, const CompareRules& rules) 
     broken.push_back(fmt::format("{} elements are not within {} + {}·|a|", c.beyond_tolerance(),
                                  rules.atol.value_or(0), rules.rtol.value_or(0)));
   if (rules.max_steps && c.step() == 0)
-    broken.emplace_back("the quantization step is not known; give --step");
+    broken.emplace_back("compared in steps: the quantization step is not known; give --step");
   if (rules.max_steps && c.max_steps() > *rules.max_steps)
     broken.push_back(
         fmt::format("{:.4g} steps, at most {:.4g} asked for", c.max_steps(), *rules.max_steps));
@@ -182,6 +182,11 @@ Result<std::vector<ComparedOutput>> compare_outputs(
     const CompareRules& rules, const TextSink& note,
     const std::function<void(const ComparedOutput&)>& on_row) {
   DTR_ASSIGN(const auto pairs, pair_up(expected, actual, rules, note));
+  if (std::ranges::any_of(expected, &Output::integers))
+    note(
+        fmt::format("note: {} comes quantized and runs in integers, as its programs do; PyTorch's "
+                    "floats may differ by steps (verify compares with them)\n",
+                    rules.expected));
   std::vector<ComparedOutput> rows;
   for (const auto& [e, a] : pairs) {
     for (const Output* side : {e, a})

@@ -173,9 +173,12 @@ Result<std::vector<Output>> read_outputs(const OutputSource& source) {
   };
   if (is_quantized(module.forward())) {
     DTR_ASSIGN(const Compilation model, quantize_model(std::move(module), {}));
-    return run_model(model.quantized,
-                     *make_stream(model.module, model.quantized,
-                                  make_reference_executor(model.module, model.quantized)));
+    DTR_ASSIGN(std::vector<Output> outputs,
+               run_model(model.quantized,
+                         *make_stream(model.module, model.quantized,
+                                      make_reference_executor(model.module, model.quantized))));
+    for (Output& output : outputs) output.integers = true;
+    return outputs;
   }
   DTR_ASSIGN(const std::unique_ptr<Executor> executor,
              make_model_executor(module, module.forward()));

@@ -14,8 +14,9 @@ namespace dtr {
 
 struct Output {
   std::string name;
-  double step = 0;      // quantization step in the output's own unit; 1 for integers, 0: unknown
-  bool stored = false;  // read from a file, not computed
+  double step = 0;        // quantization step in the output's own unit; 1 for integers, 0: unknown
+  bool stored = false;    // read from a file, not computed
+  bool integers = false;  // of a quantized model, run by the integer reference
   // Of int8 samples of a program or model that tells it: what the codes mean.
   std::optional<Quantization> codes = std::nullopt;
   std::vector<Tensor> samples;  // one or more, of one dtype and shape; none if `unusable`

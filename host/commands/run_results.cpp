@@ -89,16 +89,22 @@ std::string stats_json(const PteFile& pte_file, const RunStats& stats, size_t sa
     steps = fmt::format(", \"steps\": [{}]", steps);
   }
   const Inference inference = inference_of(pte_file, stats);
+  // The firmware tells the NPU's cycles of a run, not what they are made of.
+  const bool on_device = !stats.instructions.empty();
+  const auto of_simulator = [&](uint64_t number) {
+    return on_device && stats.total_cycles > 0 ? std::string("null") : std::to_string(number);
+  };
   return fmt::format(
       "{{\"samples\": {}, \"runs\": {}, \"simulation_ms\": {{\"best\": {:.6f}, \"median\": "
       "{:.6f}}}, \"npu_calls\": {}, "
       "\"npu_busy_cycles\": {}, \"npu_host_cycles\": {}, "
       "\"npu_stall_cycles\": {}, \"npu_total_cycles\": {}, \"copied_bytes\": {}, "
       "\"sram_touched_bytes\": {}, {}{}}}\n",
-      samples, stats.runs, times.front(), times[times.size() / 2], stats.npu_calls,
-      stats.busy_cycles, stats.host_cycles, stats.stall_cycles, stats.total_cycles,
-      stats.copied_bytes, stats.sram_touched_bytes,
-      inference_json(inference.work, inference.clock_hz), steps);
+      samples, stats.runs, times.front(), times[times.size() / 2], of_simulator(stats.npu_calls),
+      of_simulator(stats.busy_cycles), of_simulator(stats.host_cycles),
+      of_simulator(stats.stall_cycles), stats.total_cycles, of_simulator(stats.copied_bytes),
+      of_simulator(stats.sram_touched_bytes), inference_json(inference.work, inference.clock_hz),
+      steps);
 }
 
 }  // namespace dtr

@@ -50,7 +50,7 @@ TEST_P(TimeErrorUnlike, SaysThatNothingWasCompared) {
   EXPECT_FALSE(error.whole);
   EXPECT_FALSE(error.npu);
   EXPECT_EQ(error.known, "simulated, not compared with silicon");
-  EXPECT_EQ(error.reason, std::string("NPU: ") + GetParam().why);
+  EXPECT_EQ(error.reason, std::string("NPU unknown: ") + GetParam().why);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -129,7 +129,8 @@ TEST(TimeError, OfASumIsThatOfItsParts) {
   EXPECT_FALSE(own.whole);
   EXPECT_EQ(own.cpu, alone.cpu);
   EXPECT_EQ(own.known, "simulated, not compared with silicon");
-  EXPECT_EQ(own.reason, "NPU: no published run has Deuteron's own schedule; " + alone.reason);
+  EXPECT_EQ(own.reason,
+            "NPU unknown: no published run has Deuteron's own schedule; " + alone.reason);
 }
 
 // A kernel whose counts are 1 % below to 5 % above the estimate on one core, and 6 % below on the
