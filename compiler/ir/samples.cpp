@@ -13,6 +13,12 @@
 namespace dtr {
 namespace {
 
+std::string_view numpy_name(DType dtype) {
+  constexpr std::string_view kNames[] = {"bool_", "uint8", "int8",    "int16",
+                                         "int32", "int64", "float32", "float64"};
+  return kNames[static_cast<size_t>(dtype)];
+}
+
 std::string names_of(std::span<const NamedTensor> arrays) {
   std::string text;
   for (const NamedTensor& array : arrays)
@@ -126,10 +132,12 @@ Result<Samples> Samples::bind(const Graph& graph, std::span<const NamedTensor> a
                   fix_shape(tensor.shape(), type.shape), place);
     const bool as_codes = tensor.dtype() == DType::kFloat32 && has_real_values(type);
     if (tensor.dtype() != type.dtype && !as_codes)
-      return fail(DiagnosticId::kDataDtype,
-                  fmt::format("the array is {}, the input `{}` is {}", name(tensor.dtype()),
-                              input.name, name(type.dtype)),
-                  "convert it with numpy's astype before saving", place);
+      return fail(
+          DiagnosticId::kDataDtype,
+          fmt::format("the array is {}, the input `{}` is {}", name(tensor.dtype()), input.name,
+                      name(type.dtype)),
+          fmt::format("convert it before saving: array.astype(numpy.{})", numpy_name(type.dtype)),
+          place);
     if (count == 0)
       return fail(DiagnosticId::kDataEmpty, "the array holds no sample", "save at least one sample",
                   place);

@@ -301,6 +301,18 @@ std::vector<std::unique_ptr<QuantizationPatterns>> make_patterns(const RecipeSpe
   return patterns;
 }
 
+namespace {
+
+std::vector<std::string> texts_of(const Selector& selector) {
+  std::vector<std::string> texts;
+  for (const auto* list : {&selector.names, &selector.modules, &selector.module_types,
+                           &selector.operators, &selector.inputs, &selector.outputs})
+    texts.insert(texts.end(), list->begin(), list->end());
+  return texts;
+}
+
+}  // namespace
+
 Result<Exclusions> Exclusions::resolve(const Module& module, const Graph& graph,
                                        const RecipeSpec& spec, bool must_select) {
   Exclusions found;
@@ -321,10 +333,10 @@ Result<Exclusions> Exclusions::resolve(const Module& module, const Graph& graph,
         any_excepted = true;
     }
     if (!any && must_select)
-      return fail(
-          DiagnosticId::kRecipeInvalid,
-          fmt::format("constraint {} of the recipe selects no operator of the model", number + 1),
-          std::string(kShowsNames), {.file = module.file});
+      return fail(DiagnosticId::kRecipeInvalid,
+                  fmt::format("constraint {} of the recipe selects no operator of the model: `{}`",
+                              number + 1, fmt::join(texts_of(constraint.where), "`, `")),
+                  std::string(kShowsNames), {.file = module.file});
     if (!any_excepted && must_select)
       return fail(DiagnosticId::kRecipeInvalid,
                   fmt::format("`except` of constraint {} of the recipe selects none of the "

@@ -11,6 +11,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/pipeline/pattern_report.h"
 #include "compiler/pipeline/placement_report.h"
+#include "compiler/pipeline/read_model.h"
 #include "compiler/pipeline/sample_warnings.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/output_file.h"
@@ -505,6 +506,8 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
                     {options.output, options.save_calibration, options.report_json,
                      options.placement, options.patterns, options.quantization_json,
                      options.emit_ir, options.external_constants, options.etrecord}));
+  // The output's name may follow from the model's: a wrong path of the model is told as one.
+  if (const auto* path = std::get_if<std::string>(&source)) DTR_TRY(file_kind(*path));
   // A folder that is not there is better known before the work than after it.
   std::optional<OutputFile> file;
   const bool writes = options.executor == nullptr || options.executor->is_coordinator();

@@ -517,6 +517,8 @@ TEST(Calibrate, RefusesBadSamples) {
   std::vector<NamedTensor> doubles;
   doubles.push_back({"x", Tensor(DType::kFloat64, {1, 2, 4, 4})});
   EXPECT_EQ(id_of(doubles), DiagnosticId::kDataDtype);
+  EXPECT_EQ(calibrate_reference(module, annotation, doubles).error().fix,
+            "convert it before saving: array.astype(numpy.float32)");
   const auto none = calibrate(module, graph, annotation, *make_reference_executor(module, graph),
                               Samples::random(graph, 0));
   ASSERT_FALSE(none);

@@ -468,6 +468,8 @@ constexpr Edit kEdits[] = {
      "pt2-missing-weight", "stem.0.weight", "weight_0"},
     {"weight too short", "float", "data/weights/weight_0", "", "", "short", "pt2-weight-size",
      "stem.0.weight", "do not hold shape 16x1x3x3"},
+    {"weight without elements", "float", "data/weights/weight_0", "", "", "", "pt2-weight-size",
+     "stem.0.weight", "device `meta`"},
     {"offset beyond the weight", "float", kWeights, "\"storage_offset\"", "{\"as_int\": 0}",
      "{\"as_int\": 1}", "pt2-weight-size", "stem.0.weight", "offset 1"},
     {"negative stride", "float", kWeights, "\"strides\"", "{\"as_int\": 9}", "{\"as_int\": -9}",

@@ -178,6 +178,13 @@ Result<Archive::Elements> Archive::read(std::string_view target) const {
   const bool sixteen_bits = half || has_sixteen_bits(meta.scalar_type);
   const size_t size = (sixteen_bits ? 2 : byte_size(*dtype)) * (complex ? 2 : 1);
   const auto end = storage_end(meta);
+  if (data.bytes.empty() && element_count(meta.sizes) > 0)
+    return refuse(DiagnosticId::kPt2WeightSize,
+                  fmt::format("the file has no element of shape {}: it may have been on PyTorch's "
+                              "device `meta`",
+                              to_string(meta.sizes)),
+                  "load the weights before the export: model.to_empty(device=\"cpu\") and "
+                  "load_state_dict, or build the model without device=\"meta\"");
   if (!end || data.bytes.size() % size != 0 || *end > data.bytes.size() / size)
     return refuse(DiagnosticId::kPt2WeightSize,
                   fmt::format("{} bytes of {} do not hold shape {} at offset {}", data.bytes.size(),

@@ -17,7 +17,7 @@ function operatorsView(model, openModule) {
       text: (i) => percent(model.rows[i].cycles / Math.max(1, model.total_cycles))
     },
     {
-      title: "CycleBreakdown on",
+      title: "Spent on",
       value: (i) => model.rows[i].cycles,
       text: () => "",
       cell: (i) => bar(model.rows[i], most, true),

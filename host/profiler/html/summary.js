@@ -27,7 +27,7 @@ function summaryView(model) {
               "Flash", `${number(model.flash_bytes)} bytes`,
               `constants and microcode; the program is ${bytes(model.program_bytes)}`),
       accuracyTile(model, tile));
-  const head = ["CycleBreakdown on", capital(model.unit), "Share"].map(
+  const head = ["Spent on", capital(model.unit), "Share"].map(
       (title, i) => el("th", {scope: "col", class: i > 0 ? "number" : null}, title));
   const lines = kKinds.map(
       (kind) =>
