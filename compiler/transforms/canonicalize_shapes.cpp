@@ -33,31 +33,6 @@ class CanonicalizeShapes : public EachOpPass<CanonicalizeShapes> {
   }
 
  private:
-  Result<ValueId> insert_view(OpId before, ValueId x, const Shape& shape, const Origin& origin) {
-    return rewriter_.insert_value(
-        before,
-        {.def = &ops::kView, .operands = {x}, .attributes = {{"size", shape}}, .origin = origin});
-  }
-
-  // Puts `spec`, an op on views of the operands, and a view back to the old shape in the place of
-  // op `id`.
-  Result<void> replace_between_views(OpId id, OpSpec spec) {
-    const ValueId old = graph_.op(id).results[0];
-    const Type type = graph_.type(old);
-    const std::string name = graph_.value(old).name;
-    const Origin origin = graph_.op(id).origin;
-    spec.origin = origin;
-    spec.name = name;
-    spec.quantization = type.quantization;
-    DTR_ASSIGN(const ValueId made, rewriter_.insert_value(id, std::move(spec)));
-    DTR_ASSIGN(const ValueId back, insert_view(id, made, type.shape, origin));
-    rewriter_.set_layout(back, type.layout);
-    rewriter_.replace(id, back);
-    rewriter_.rename(made, name);
-    ++changes_;
-    return {};
-  }
-
   Result<void> widen_convolution(OpId id) {
     const Op& op = graph_.op(id);
     const auto widened = [](Shape shape) {
@@ -74,7 +49,8 @@ class CanonicalizeShapes : public EachOpPass<CanonicalizeShapes> {
         longer.insert(longer.begin(), key == "stride" || key == "dilation" ? 1 : 0);
         spec.attributes.set(key, std::move(longer));
       }
-    DTR_ASSIGN(spec.operands[0], insert_view(id, x, widened(graph_.type(x).shape), origin));
+    DTR_ASSIGN(spec.operands[0],
+               insert_view(rewriter_, id, x, widened(graph_.type(x).shape), origin));
     if (graph_.is_constant(weight)) {
       Type type = graph_.type(weight);
       type.shape = widened(std::move(type.shape));
@@ -82,9 +58,10 @@ class CanonicalizeShapes : public EachOpPass<CanonicalizeShapes> {
                                                 graph_.value(weight).name);
     } else {
       DTR_ASSIGN(spec.operands[1],
-                 insert_view(id, weight, widened(graph_.type(weight).shape), origin));
+                 insert_view(rewriter_, id, weight, widened(graph_.type(weight).shape), origin));
     }
-    return replace_between_views(id, std::move(spec));
+    ++changes_;
+    return replace_between_views(rewriter_, id, std::move(spec));
   }
 
   Result<void> batch_pool(OpId id) {
@@ -92,9 +69,10 @@ class CanonicalizeShapes : public EachOpPass<CanonicalizeShapes> {
     OpSpec spec{.def = op.def, .attributes = op.attributes};
     Shape shape = graph_.type(op.operands[0]).shape;
     shape.insert(shape.begin(), 1);
-    DTR_ASSIGN(const ValueId batched, insert_view(id, op.operands[0], shape, op.origin));
+    DTR_ASSIGN(const ValueId batched, insert_view(rewriter_, id, op.operands[0], shape, op.origin));
     spec.operands = {batched};
-    return replace_between_views(id, std::move(spec));
+    ++changes_;
+    return replace_between_views(rewriter_, id, std::move(spec));
   }
 
   // Whether a permute leaves the order of all dimensions that have more than one element.

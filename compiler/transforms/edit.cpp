@@ -82,6 +82,30 @@ Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec) {
   return made;
 }
 
+Result<ValueId> insert_view(Rewriter& rewriter, OpId before, ValueId x, const Shape& shape,
+                            const Origin& origin) {
+  return rewriter.insert_value(
+      before,
+      {.def = &ops::kView, .operands = {x}, .attributes = {{"size", shape}}, .origin = origin});
+}
+
+Result<void> replace_between_views(Rewriter& rewriter, OpId op, OpSpec spec) {
+  const Graph& graph = rewriter.graph();
+  const ValueId old = graph.op(op).results[0];
+  const Type type = graph.type(old);
+  const std::string name = graph.value(old).name;
+  const Origin origin = graph.op(op).origin;
+  spec.origin = origin;
+  spec.name = name;
+  spec.quantization = type.quantization;
+  DTR_ASSIGN(const ValueId made, rewriter.insert_value(op, std::move(spec)));
+  DTR_ASSIGN(const ValueId back, insert_view(rewriter, op, made, type.shape, origin));
+  rewriter.set_layout(back, type.layout);
+  rewriter.replace(op, back);
+  rewriter.rename(made, name);
+  return {};
+}
+
 Origin origin_back_to(const Graph& graph, ValueId from, OpId last) {
   std::vector<OpId> group = {last};
   const auto inside = [&](OpId id) { return std::ranges::find(group, id) != group.end(); };

@@ -90,6 +90,13 @@ void erase_if_unused(Rewriter& rewriter, OpId op);
 // inserted before `op`. Errors: those of Rewriter::insert.
 Result<ValueId> replace_op(Rewriter& rewriter, OpId op, OpSpec spec);
 
+// A view of `x`, inserted before that op. Errors: those of Rewriter::insert.
+Result<ValueId> insert_view(Rewriter& rewriter, OpId before, ValueId x, const Shape& shape,
+                            const Origin& origin);
+// Replaces `op` by `spec`, an op on views of its operands, and a view back to its result's shape.
+// The new op's result takes the old one's name. Errors: those of Rewriter::insert.
+Result<void> replace_between_views(Rewriter& rewriter, OpId op, OpSpec spec);
+
 // The origin of an op that replaces a pattern: the merged origins of `last` and of the ops between
 // `from` and `last` that only `last` reads, directly or through each other.
 Origin origin_back_to(const Graph& graph, ValueId from, OpId last);

@@ -31,6 +31,7 @@ constexpr const PassDef* kFloatPasses[] = {
     &passes::kSplitJointActivations,      // Brings an activation of a concatenation to its layers.
     &passes::kFuseActivation,             // Before canonical shapes add views behind layers.
     &passes::kCanonicalizeShapes,         // Backends have kernels for 2-D layers.
+    &passes::kMergeDimensions,            // Likewise, for tensors of up to six dimensions.
     &passes::kMergeCommonSubexpressions,  // Last: the passes above leave equal ops behind.
 };
 
@@ -54,6 +55,7 @@ constexpr const PassDef* kQuantizedPasses[] = {
     &passes::kSplitJointActivations,
     &passes::kFuseActivation,
     &passes::kCanonicalizeShapes,
+    &passes::kMergeDimensions,
 };
 
 constexpr const PassDef* kInterfacePasses[] = {
