@@ -122,6 +122,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "written_input",
                                  "written_input_core",
                                  "decomposed",
+                                 "ordered_checks",
                                  "branches",
                                  "loops",
                                  "regions",

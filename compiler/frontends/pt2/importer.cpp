@@ -14,6 +14,9 @@ namespace dtr::pt2 {
 namespace {
 
 constexpr size_t kMostNodes = 500'000;  // that subgraphs are imported as, with repetitions
+// Of inputs and outputs that only order operators with effects, such as the check of a matrix that
+// a decomposed inverse has. No value depends on them.
+constexpr std::string_view kToken = "token";
 constexpr std::string_view kExportAgain = "export the model again with torch.export.save";
 
 // "aten.randn_like.default".
@@ -197,7 +200,7 @@ Result<void> Importer::find_live_nodes() {
   for (const OutputSpec& spec : file_.outputs) {
     const bool counter =
         spec.kind == "buffer_mutation" && spec.target.ends_with("num_batches_tracked");
-    if (counter || spec.name.empty()) continue;
+    if (counter || spec.kind == kToken || spec.name.empty()) continue;
     if (spec.kind == "user_input_mutation") {
       if (std::ranges::find(file_.outputs, "user_output", &OutputSpec::kind) == file_.outputs.end())
         return fail(
@@ -430,7 +433,7 @@ Result<void> Importer::bind_inputs() {
                     .target = spec.target,
                     .storage = static_cast<uint32_t>(scope_->storages.size() - 1)},
                    place));
-    } else if (spec.description != "constant_input") {
+    } else if (spec.description != "constant_input" && spec.description != kToken) {
       return fail(DiagnosticId::kPt2UnsupportedArgument,
                   fmt::format("the program takes an input of kind {}, which is no tensor",
                               spec.description),

@@ -372,6 +372,9 @@ Node read_node(Reader& in, dom::element value) {
       node.outputs.emplace_back();
     }
   }
+  // Its first result is the token that orders it behind other operators with effects.
+  if (node.target == "torch.ops.higher_order.with_effects" && !node.outputs.empty())
+    node.outputs.front() = {};
   if (const auto name = Reader::optional(value, "name")) node.name = in.string(*name, "name");
   if (node.name.empty() && !node.outputs.empty()) node.name = node.outputs.front();
   if (node.name.empty()) node.name = node.target;

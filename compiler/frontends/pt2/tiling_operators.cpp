@@ -125,6 +125,7 @@ Result<Values> pad(NodeImport& node) {
   if (!border)
     return node.unsupported(
         fmt::format("mode `{}` is none of constant, reflect, replicate and circular", mode));
+  DTR_TRY(node.number("value", 0));  // PyTorch takes only 0 in these modes
   DTR_ASSIGN(const ValueId result, compositions::pad_with_own_elements(node, x, amounts, *border));
   return Values{result};
 }

@@ -159,6 +159,7 @@ class reshapes(nn.Module):
         )
         return (
             F.pad(y, (1, 0, 2, 1), value=-1.0),
+            F.pad(y, (1, 0), mode="reflect", value=0.0),
             torch.clamp(y, min=0),
             F.hardtanh(y),
             F.softmax(y, -1),
@@ -192,6 +193,15 @@ class decomposed(nn.Module):
 
     def forward(self, x):
         return 1 - x, 2 / (x + 3), torch.logit(x.abs().clamp(0.1, 0.9)), torch.rsub(x, 3, alpha=2)
+
+
+@case(rand(3, 3), rand(3, 2))
+class ordered_checks(nn.Module):
+    """Solutions, decomposed: checks of matrices that tokens order, from input to output."""
+
+    def forward(self, x, y):
+        x = x @ x.mT + 2 * torch.eye(3)
+        return torch.linalg.solve(x, y), torch.linalg.inv(x) @ y, torch.linalg.cholesky(x)
 
 
 @case(rand(4))
@@ -715,7 +725,7 @@ def make(cases, with_outputs):
             continue
         model = cls().eval()
         program = torch.export.export(model, inputs, strict=strict, dynamic_shapes=dynamic)
-        if name in ("decomposed", "written_input_core"):
+        if name in ("decomposed", "ordered_checks", "written_input_core"):
             program = program.run_decompositions()
         torch.export.save(program, HERE / f"{name}.pt2")
         portable(HERE / f"{name}.pt2")
@@ -760,6 +770,7 @@ WITH_OUTPUTS = (
     "spectra",
     "narrowed",
     "decomposed",
+    "ordered_checks",
     "written_input",
     "written_input_core",
 )
