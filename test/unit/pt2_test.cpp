@@ -123,6 +123,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "written_input_core",
                                  "decomposed",
                                  "ordered_checks",
+                                 "number_indices",
                                  "branches",
                                  "loops",
                                  "regions",

@@ -493,6 +493,26 @@ void read_numbers(Reader& in, dom::element graph) {
   }
 }
 
+// x[:, i] with an integer tensor i of one element: the export takes its number with .item(), which
+// is not known when the model compiles. The tensor itself becomes the index.
+void index_by_tensors(std::vector<Node>& nodes) {
+  std::unordered_map<std::string_view, TensorName> tensor_of;  // by name of the number
+  for (Node& node : nodes) {
+    const bool takes_number = node.target == "torch.ops.aten.item.default" ||
+                              node.target == "torch.ops.aten._local_scalar_dense.default";
+    if (takes_number && node.inputs.size() == 1)
+      if (const auto* tensor = std::get_if<TensorName>(&node.inputs.front().second))
+        tensor_of.emplace(node.name, *tensor);
+    if (node.target != "torch.ops.aten.select.int") continue;
+    for (auto& [argument, value] : node.inputs) {
+      const auto* number = std::get_if<Symbolic>(&value);
+      if (number == nullptr || argument != "index") continue;
+      if (const auto tensor = tensor_of.find(number->name); tensor != tensor_of.end())
+        value = tensor->second;
+    }
+  }
+}
+
 // Values and nodes of a graph.
 Result<void> read_values(Reader& in, dom::element graph, ExportedGraph& to) {
   const std::unordered_map<std::string_view, Number> outer = std::exchange(in.numbers, in.known);
@@ -510,6 +530,7 @@ Result<void> read_values(Reader& in, dom::element graph, ExportedGraph& to) {
   DTR_TRY(in.status());
   to.nodes = read_list<std::vector<Node>>(in, nodes, "nodes",
                                           [&](dom::element e) { return read_node(in, e); });
+  index_by_tensors(to.nodes);
   in.numbers = outer;
   return in.status();
 }

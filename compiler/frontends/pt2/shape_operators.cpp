@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/compositions/indices.h"
 #include "compiler/compositions/pixels.h"
 #include "compiler/compositions/windows.h"
 #include "compiler/frontends/pt2/operators.h"
@@ -148,8 +149,24 @@ Result<Values> slice_tensor(NodeImport& node) {
   return Values{result};
 }
 
+// x[:, i] with a tensor of one index, which may count from the end.
+Result<Values> select_by_tensor(NodeImport& node, ValueId x) {
+  Shape shape = node.type(x).shape;
+  if (shape.empty()) return node.unsupported("the tensor is a scalar");
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
+  DTR_ASSIGN(ValueId index, node.tensor("index"));
+  const int64_t extent = shape[static_cast<size_t>(dim)];
+  DTR_ASSIGN(index, node.view(index, {1}));
+  DTR_ASSIGN(index, node.wrap_negative_indices(index, extent));
+  DTR_ASSIGN(index, compositions::from_front(node, index, extent));
+  DTR_ASSIGN(const ValueId part, node.emit("aten.index_select", {x, index}, {{"dim", dim}}));
+  shape.erase(shape.begin() + dim);
+  return viewed(node, part, shape);
+}
+
 Result<Values> select(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  if (node.has_tensor("index")) return select_by_tensor(node, x);
   Shape shape = node.type(x).shape;
   DTR_ASSIGN(const NodeImport::Selection at, node.selection(shape));
   DTR_ASSIGN(const ValueId part, node.slice(x, at.dim, at.index, at.index + 1));

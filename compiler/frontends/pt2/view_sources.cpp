@@ -58,6 +58,7 @@ Found scatter_into(NodeImport& node, ValueId part, std::string_view name) {
     return std::optional(whole);
   }
   if (name != "slice.Tensor" && name != "select.int") return std::optional<ValueId>();
+  if (node.has_tensor("index")) return std::optional<ValueId>();  // known only at run time
   DTR_ASSIGN(const ValueId whole,
              name == "slice.Tensor" ? with_slice(node, part) : with_selection(node, part));
   return std::optional(whole);

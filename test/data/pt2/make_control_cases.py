@@ -603,6 +603,14 @@ class changing_number(nn.Module):
         return x * self.count.item()
 
 
+@case(rand(3, 5), rand(3, 5).flip(0), torch.tensor([4, 1]), torch.tensor(-2), strict=False)
+class number_indices(nn.Module):
+    """Elements of tensors as indices, which the export takes as numbers."""
+
+    def forward(self, x, y, several, single):
+        return x[:, several[0]], y[several[1]] * 2, (x + y)[..., single]
+
+
 REFUSED = ("changing_number", "open_loop", "related_sizes")
 
 if __name__ == "__main__":
