@@ -124,6 +124,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "decomposed",
                                  "ordered_checks",
                                  "number_indices",
+                                 "out_arguments",
                                  "branches",
                                  "loops",
                                  "regions",

@@ -160,7 +160,7 @@ void Importer::find_written_buffers() {
     const OperatorMatch match = match_of(node);
     const bool writes = writes_to_operand(operator_name(node));
     if (match.row == nullptr || !(match.row->aliases || writes)) continue;
-    const auto source = input_of.find(first_read(node));
+    const auto source = input_of.find(written_tensor(node));
     if (source == input_of.end()) continue;
     const std::string_view input = source->second;
     if (writes) next_of.emplace(input, std::string_view());
@@ -232,7 +232,7 @@ void Importer::find_live_nodes(Scope& scope) const {
     bool live = std::ranges::any_of(
         node.outputs, [&](std::string_view name) { return scope.last_use.contains(name); });
     if (!live && writes_to_operand(operator_name(node)))
-      live = !is_leftover_counter(first_read(node));
+      live = !is_leftover_counter(written_tensor(node));
     scope.live[i] = live;
     if (live) for_each_read(node, [&](std::string_view name) { scope.last_use.emplace(name, i); });
   }
@@ -596,7 +596,7 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
   if (producer.valid() && producer.index >= first_new_op && graph.value(value).name != name)
     rewriter_.rename(value, name);
   const std::string_view from = match.row->aliases || match.in_place
-                                    ? first_read(scope_->graph->nodes[index])
+                                    ? written_tensor(scope_->graph->nodes[index])
                                     : std::string_view();
   const auto source = scope_->bindings.find(from);
   // A conversion to the dtype that the tensor has returns the tensor itself, to another one a copy.
@@ -613,7 +613,7 @@ Result<void> Importer::bind_result(size_t index, const OperatorMatch& match, std
 // tensor that it is a slice of has that value as its part. Another view of the same memory that is
 // read later would need its update too, which is refused.
 Result<void> Importer::overwrite(size_t index, ValueId value) {
-  std::string_view name = first_read(scope_->graph->nodes[index]);
+  std::string_view name = written_tensor(scope_->graph->nodes[index]);
   if (!scope_->bindings.contains(name)) return {};
   std::vector<ValueId> renewed;
   for (;;) {
@@ -667,7 +667,8 @@ Result<std::optional<Importer::ScatteredSource>> Importer::scatter_into_source(
   const auto maker = std::ranges::find_if(nodes, makes);
   if (maker == nodes.end()) return std::nullopt;
   // In-place operators return the tensor that they write to.
-  if (match_of(*maker).in_place) return ScatteredSource{.name = first_read(*maker), .value = value};
+  if (match_of(*maker).in_place)
+    return ScatteredSource{.name = written_tensor(*maker), .value = value};
   NodeImport slice(*this, static_cast<size_t>(maker - nodes.begin()));
   DTR_ASSIGN(const std::optional<ValueId> whole, scatter_into_view_source(slice, value));
   if (!whole) return std::nullopt;

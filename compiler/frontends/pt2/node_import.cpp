@@ -113,10 +113,10 @@ const Argument* NodeImport::find(std::string_view name) const {
 
 Result<void> NodeImport::check_all_read() const {
   // Device and layout have no effect here; a dtype determines the type of the result, which is
-  // compared with that of the file.
+  // compared with that of the file. What `out` holds is overwritten.
   constexpr std::string_view kHarmless[] = {
-      "copy",    "cudnn_enable", "cudnn_enabled", "device",   "dtype",        "implicit",
-      "inplace", "layout",       "memory_format", "momentum", "non_blocking", "pin_memory"};
+      "copy",   "cudnn_enable",  "cudnn_enabled", "device",       "dtype", "implicit",  "inplace",
+      "layout", "memory_format", "momentum",      "non_blocking", "out",   "pin_memory"};
   for (size_t i = 0; i < node_.inputs.size(); ++i) {
     const auto& [argument, value] = node_.inputs[i];
     if (read_[i] || std::holds_alternative<std::monostate>(value)) continue;

@@ -31,13 +31,23 @@ void for_each_read(const Node& node, Visit visit) {
   }
 }
 
-// The tensor that an in-place operator writes to: its first.
+// The first tensor that the node reads, of which a view is.
 inline std::string_view first_read(const Node& node) {
   std::string_view first;
   for_each_read(node, [&](std::string_view name) {
     if (first.empty()) first = name;
   });
   return first;
+}
+
+// The tensor that an operator writes to: its argument `out`, or its first tensor if it works in
+// place.
+inline std::string_view written_tensor(const Node& node) {
+  for (const auto& [argument, value] : node.inputs)
+    if (const auto* tensor = std::get_if<TensorName>(&value);
+        tensor != nullptr && argument == "out")
+      return tensor->name;
+  return first_read(node);
 }
 
 }  // namespace dtr::pt2

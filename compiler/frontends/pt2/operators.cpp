@@ -266,6 +266,27 @@ constexpr std::pair<std::string_view, std::string_view> kInPlaceNames[] = {
 };
 constexpr std::string_view kInPlaceBits = "aten.__i";
 
+// Forms with an argument `out`, likewise.
+constexpr std::pair<std::string_view, std::string_view> kOutNames[] = {
+    {"aten.max.out", "aten.max.other"},
+    {"aten.mean.out", "aten.mean.dim"},
+    {"aten.min.out", "aten.min.other"},
+    {"aten.sum.IntList_out", "aten.sum.dim_IntList"},
+};
+
+// The row of the form without `out`: "aten.exp.default" of "aten.exp.out", "aten.add.Tensor" of
+// "aten.add.out", "aten.pow.Tensor_Scalar" of "aten.pow.Tensor_Scalar_out". An argument that the
+// row does not read is refused, as everywhere.
+const Operator* find_out_row(std::string_view target) {
+  for (const auto& [out, name] : kOutNames)
+    if (target == out) return find_row(name);
+  if (target.ends_with("_out")) return find_row(target.substr(0, target.size() - 4));
+  if (!target.ends_with(".out")) return nullptr;
+  const std::string_view name = target.substr(0, target.size() - 4);
+  const Operator* row = find_row(fmt::format("{}.default", name));
+  return row != nullptr ? row : find_row(fmt::format("{}.Tensor", name));
+}
+
 std::string plain_form(std::string_view target) {
   const size_t overload = target.rfind('.');
   if (overload == std::string_view::npos || overload == 0 || target[overload - 1] != '_') return {};
@@ -284,6 +305,7 @@ OperatorMatch find_operator(std::string_view target) {
   if (!writes_to_operand(target) && find_plugin_kernel(plugin_kernel_name(target)) != nullptr)
     return {.row = &plugin_row, .in_place = false};
   const Operator* row = find_row(plain_form(target));
+  if (row == nullptr) row = find_out_row(target);
   return {.row = row, .in_place = row != nullptr};
 }
 

@@ -244,7 +244,7 @@ Result<Values> plugin_operator(NodeImport& node);
 
 struct OperatorMatch {
   const Operator* row = nullptr;
-  bool in_place = false;  // writes to its first tensor
+  bool in_place = false;  // writes to its first tensor, or to `out`
 };
 // `target` is without "torch.ops.". `row` is nullptr if there is none.
 OperatorMatch find_operator(std::string_view target);

@@ -611,6 +611,22 @@ class number_indices(nn.Module):
         return x[:, several[0]], y[several[1]] * 2, (x + y)[..., single]
 
 
+@case(rand(3, 5), rand(3, 5).flip(0))
+class out_arguments(nn.Module):
+    """Results that are written to a tensor, or to a part of one."""
+
+    def forward(self, x, y):
+        least = torch.full_like(x, 1)
+        for each in (x, y, x - y):
+            torch.minimum(least, each, out=least)
+        sum_of = torch.empty_like(x)
+        torch.add(x, y, alpha=2, out=sum_of)
+        rows = torch.zeros(2, 3, 5)
+        torch.exp(x, out=rows[1])
+        power = torch.empty_like(y)
+        return least, sum_of * 2, rows, torch.pow(y.abs(), 1.5, out=power) + power
+
+
 REFUSED = ("changing_number", "open_loop", "related_sizes")
 
 if __name__ == "__main__":
