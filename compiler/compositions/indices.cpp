@@ -289,15 +289,19 @@ Result<ValueId> take(GraphBuilder& builder, ValueId x, const std::vector<double>
 
 namespace {
 
+constexpr int64_t kMostPairs = int64_t{1} << 20;
+
+// The number of pairs of elements that a rank along `dim` compares is at most kMostPairs.
+bool ranks_fit(const Type& of, int64_t extent) { return of.elements() <= kMostPairs / extent; }
+
 // The extremes by rank: how many elements come in front of each one is the place of its index.
 // Needs a comparison of each pair.
 Result<Extremes> top_by_rank(GraphBuilder& builder, ValueId x, int64_t count, int64_t dim,
                              bool greatest) {
-  constexpr int64_t kMostPairs = int64_t{1} << 20;
   const Type of = builder.type(x);
   const auto at = static_cast<size_t>(dim);
   const int64_t extent = of.shape[at];
-  if (of.elements() > kMostPairs / extent)
+  if (!ranks_fit(of, extent))
     return builder.unsupported(
         fmt::format("the order of {} elements along a dimension of {}: {} pairs are compared at "
                     "most",
@@ -357,14 +361,16 @@ bool is_masked(const GraphBuilder& builder, ValueId value, int& budget) {
 }  // namespace
 
 Result<Extremes> top(GraphBuilder& builder, ValueId x, int64_t count, int64_t dim, bool greatest) {
-  constexpr int64_t kMost = 64;  // found one by one
+  constexpr int64_t kMost = 64;      // found one by one where pairs can be compared
+  constexpr int64_t kMostOf = 1024;  // and where there are too many: detectors keep 300 of 8400
   const Type of = builder.type(x);
   if (of.rank() == 0 || count < 1 || count > of.shape[static_cast<size_t>(dim)])
     return builder.unsupported(fmt::format("{} elements of {}", count, to_string(of.shape)));
   const int64_t extent = of.shape[static_cast<size_t>(dim)];
   // There is no number beyond an infinity for an element that was taken.
   int budget = kMostOps;
-  const bool by_rank = count > kMost || !is_float(of.dtype) ||
+  const int64_t most = ranks_fit(of, extent) ? kMost : kMostOf;
+  const bool by_rank = count > most || !is_float(of.dtype) ||
                        (count > 1 && extent <= kMost && is_masked(builder, x, budget));
   if (by_rank) return top_by_rank(builder, x, count, dim, greatest);
   Shape along(of.rank(), 1);

@@ -44,7 +44,8 @@ Result<ValueId> take(GraphBuilder& builder, ValueId x, const std::vector<double>
 
 // The `count` greatest elements along `dim`, or the least, in order, and their indices; of equal
 // ones the first. Up to 64 floats are found one by one; more, and integers, by their rank, for
-// which all pairs are compared. Errors: more than 2^20 pairs; those of GraphBuilder::emit.
+// which all pairs are compared; up to 1024 floats one by one again if there are more than 2^20
+// pairs. Errors: more than 2^20 pairs of others; those of GraphBuilder::emit.
 struct Extremes {
   ValueId values, indices;
 };

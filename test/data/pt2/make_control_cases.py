@@ -627,6 +627,14 @@ class out_arguments(nn.Module):
         return least, sum_of * 2, rows, torch.pow(y.abs(), 1.5, out=power) + power
 
 
+@case(rand(1, 2000))
+class many_extremes(nn.Module):
+    """More than can be ordered by comparisons of pairs."""
+
+    def forward(self, x):
+        return tuple(x.topk(70))
+
+
 REFUSED = ("changing_number", "open_loop", "related_sizes")
 
 if __name__ == "__main__":
