@@ -1,8 +1,7 @@
 #include "compiler/compositions/scans.h"
 
+#include <limits>
 #include <numeric>
-
-#include "compiler/compositions/norms.h"
 
 namespace dtr::compositions {
 
@@ -46,14 +45,22 @@ Result<RunningExtreme> running_extreme(GraphBuilder& builder, ValueId x, int64_t
   return result;
 }
 
+// max + softplus(min − max). An infinity is not subtracted from itself.
+Result<ValueId> log_sum_exp(GraphBuilder& builder, ValueId a, ValueId b, double beta) {
+  constexpr double kGreatest = std::numeric_limits<float>::max();
+  DTR_ASSIGN(const ValueId greatest, builder.emit("aten.maximum", {a, b}));
+  DTR_ASSIGN(const ValueId least, builder.emit("aten.minimum", {a, b}));
+  DTR_ASSIGN(const ValueId finite,
+             builder.emit("aten.clamp", {greatest}, {{"min", -kGreatest}, {"max", kGreatest}}));
+  DTR_ASSIGN(ValueId rest, builder.emit("aten.sub.Tensor", {least, finite}));
+  DTR_ASSIGN(rest, builder.emit("aten.softplus", {rest}, {{"beta", beta}}));
+  return builder.emit("aten.add.Tensor", {greatest, rest});
+}
+
 Result<ValueId> running_log_sum_exp(GraphBuilder& builder, ValueId x, int64_t dim) {
-  DTR_ASSIGN(const ValueId greatest,
-             builder.emit("aten.amax", {x}, {{"dim", Ints{dim}}, {"keepdim", true}}));
-  DTR_ASSIGN(ValueId sums, builder.emit("aten.sub.Tensor", {x, greatest}));
-  DTR_ASSIGN(sums, builder.emit("aten.exp", {sums}));
-  DTR_ASSIGN(sums, cumulative_sum(builder, sums, dim));
-  DTR_ASSIGN(sums, builder.emit("aten.log", {sums}));
-  return builder.emit("aten.add.Tensor", {sums, greatest});
+  return scan(builder, x, dim, [&](ValueId before, ValueId behind) {
+    return log_sum_exp(builder, before, behind, 1);
+  });
 }
 
 }  // namespace dtr::compositions

@@ -21,8 +21,10 @@ struct RunningExtreme {
 Result<RunningExtreme> running_extreme(GraphBuilder& builder, ValueId x, int64_t dim,
                                        bool greatest);
 
-// log Σ exp of the elements so far, computed from x minus the greatest of all. Errors: those of
-// cumulative_sum.
+// log(exp(beta · a) + exp(beta · b)) / beta; and with a beta of 1 that of the elements so far along
+// `dim`: in steps, not from x minus the greatest of all, beside which early sums vanish. Errors:
+// those of GraphBuilder::emit.
+Result<ValueId> log_sum_exp(GraphBuilder& builder, ValueId a, ValueId b, double beta);
 Result<ValueId> running_log_sum_exp(GraphBuilder& builder, ValueId x, int64_t dim);
 
 }  // namespace dtr::compositions

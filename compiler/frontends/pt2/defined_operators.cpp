@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "compiler/compositions/norms.h"
+#include "compiler/compositions/scans.h"
 #include "compiler/frontends/pt2/operators.h"
 
 namespace dtr::pt2 {
@@ -132,17 +133,8 @@ constexpr char kMin[] = "min", kMax[] = "max";
 template <bool kOfTwo>
 Result<Values> log_of_sum(NodeImport& node) {
   DTR_ASSIGN(const auto both, node.pair("self", "other"));
-  DTR_ASSIGN(const ValueId greater, node.emit(kMaximum, {both.first, both.second}));
-  DTR_ASSIGN(ValueId way, node.emit("aten.sub.Tensor", {both.first, both.second}));
-  DTR_ASSIGN(way, node.emit("aten.abs", {way}));
-  DTR_ASSIGN(way, with_number(node, "aten.mul.Tensor", way, kOfTwo ? -std::numbers::ln2 : -1.0));
-  DTR_ASSIGN(way, node.emit("aten.exp", {way}));
-  DTR_ASSIGN(way, with_number(node, "aten.add.Tensor", way, 1));
-  DTR_ASSIGN(way, node.emit("aten.log", {way}));
-  if (kOfTwo) {
-    DTR_ASSIGN(way, with_number(node, "aten.mul.Tensor", way, 1 / std::numbers::ln2));
-  }
-  return one(node.emit("aten.add.Tensor", {greater, way}));
+  return one(
+      compositions::log_sum_exp(node, both.first, both.second, kOfTwo ? std::numbers::ln2 : 1.0));
 }
 
 // x · 2^n.
@@ -332,8 +324,8 @@ std::vector<Operator> defined_operators() {
       tensor_row("aten.fmin.default", kMinimum, extreme_of_numbers<kMinimum>),
       tensor_row("aten.isclose.default", "aten.le.Tensor", is_close),
       tensor_row("aten.ldexp.Tensor", "aten.exp", load_exponent),
-      tensor_row("aten.logaddexp.default", "aten.exp", log_of_sum<false>),
-      tensor_row("aten.logaddexp2.default", "aten.exp", log_of_sum<true>),
+      tensor_row("aten.logaddexp.default", "aten.softplus", log_of_sum<false>),
+      tensor_row("aten.logaddexp2.default", "aten.softplus", log_of_sum<true>),
       tensor_row("aten.special_xlog1py.default", "aten.log", times_logarithm<1>),
       tensor_row("aten.special_xlog1py.other_scalar", "aten.log", times_logarithm<1>),
       tensor_row("aten.special_xlog1py.self_scalar", "aten.log", times_logarithm<1>),

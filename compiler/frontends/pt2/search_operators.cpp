@@ -434,7 +434,7 @@ std::vector<Operator> search_operators() {
       tensor_row("aten.isin.Tensor_Scalar", "aten.eq.Tensor", isin),
       tensor_row("aten.isin.Tensor_Tensor", "aten.eq.Tensor", isin),
       tensor_row("aten.kthvalue.default", "aten.argmin", kthvalue),
-      tensor_row("aten.logcumsumexp.default", "aten.linear", running_log_sum_exp),
+      tensor_row("aten.logcumsumexp.default", "aten.softplus", running_log_sum_exp),
       tensor_row("aten.median.default", "aten.argmin", median),
       tensor_row("aten.median.dim", "aten.argmin", median),
       tensor_row("aten.nanmedian.default", "aten.argmin", median_of_numbers),

@@ -627,6 +627,15 @@ class out_arguments(nn.Module):
         return least, sum_of * 2, rows, torch.pow(y.abs(), 1.5, out=power) + power
 
 
+@case(rand(2, 7))
+class running_logarithms(nn.Module):
+    """Sums that vanish beside a later one, and those of nothing."""
+
+    def forward(self, x):
+        none = F.pad(x, (3, 0), value=float("-inf"))
+        return (300 * x).logcumsumexp(1), none.logcumsumexp(1), torch.logaddexp(none, 300 * none)
+
+
 @case(rand(1, 2000))
 class many_extremes(nn.Module):
     """More than can be ordered by comparisons of pairs."""
