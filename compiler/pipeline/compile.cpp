@@ -87,7 +87,7 @@ tl::unexpected<Diagnostic> no_ranges(const Module& module) {
       DiagnosticId::kCalibrationMissing,
       "the model is float and there are no calibration data to choose quantization ranges from",
       "give samples of real inputs with --calibrate DATA.npz (or, to calibrate on noise, "
-      "--calibrate-random N)",
+      "--calibrate-random N; for a program in float, a --recipe whose only backend is portable)",
       {.file = module.file});
 }
 
