@@ -15,6 +15,7 @@
 #include "compiler/quantizer/annotate.h"
 #include "compiler/quantizer/not_finite.h"
 #include "compiler/quantizer/separations.h"
+#include "compiler/quantizer/steep_functions.h"
 #include "compiler/recipes/selection.h"
 #include "compiler/support/cancellation.h"
 #include "compiler/support/heap.h"
@@ -309,6 +310,10 @@ class Compiler {
                                   annotate_again));
       c_.calibration->on_noise = c_.samples_are_noise;
       c_.calibration->weights = weights_;
+      DTR_TRY(find_steep_functions(
+          c_.module, graph(), annotation_,
+          [this] { return make_model_executor(c_.module, graph()); }, *c_.samples(),
+          *c_.calibration));
     }
     keep_not_finite_float();
     return_free_memory();

@@ -24,6 +24,7 @@
 #include "compiler/quantizer/not_finite.h"
 #include "compiler/quantizer/pattern.h"
 #include "compiler/quantizer/separations.h"
+#include "compiler/quantizer/steep_functions.h"
 #include "compiler/recipes/recipe.h"
 #include "compiler/transforms/channel_affine.h"
 #include "compiler/transforms/edit.h"
@@ -607,6 +608,9 @@ Result<std::vector<Quantization>> find_ranges(Model& model, const CompileSetting
   DTR_ASSIGN(CalibrationResult calibration,
              calibrate_finite(model.module, graph, model.annotation, make_executor, samples,
                               {.threads = settings.threads}, annotate_again));
+  DTR_TRY(find_steep_functions(
+      model.module, graph, model.annotation,
+      [&] { return make_model_executor(model.module, graph); }, samples, calibration));
   const auto annotate_apart = [&](const Separations& more) { return model.annotated(more); };
   const auto observe = [&](const Annotation& annotation) -> Result<CalibrationResult> {
     DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_executor());

@@ -178,6 +178,13 @@ class Annotator {
           "calibration found divisors below 1/32 of the greatest, or on both sides of zero; int8 "
           "has too few codes for them",
           "bound the divisor from below in the model, or normalize before the product"});
+    if (std::ranges::find(separations_.steep, id) != separations_.steep.end())
+      return tl::unexpected(FloatReason{
+          "quantizer-steep",
+          "a steep function (logarithm, root, reciprocal, division) reads it or follows from it; "
+          "on the calibration samples its int8 codes leave less than 20 dB of what is computed",
+          "nothing, if float is fast enough; else compute features outside of the model, or bound "
+          "what the function reads from below"});
     if (std::ranges::find(separations_.asked_float, id) != separations_.asked_float.end())
       return tl::unexpected(FloatReason{"quantizer-kept-float", "it is kept float as asked for",
                                         "leave it out of --keep-float"});

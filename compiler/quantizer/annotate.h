@@ -68,13 +68,14 @@ struct Separations {
                                      // the op (unlike_ranges.h)
   std::vector<OpId> kept_float;      // ops that stay float (unlike_ranges.h)
   std::vector<OpId> small_divisors;  // divisions and their operands' ops (small_divisors.h)
+  std::vector<OpId> steep;           // what a steep function reads (steep_functions.h)
   std::vector<OpId> asked_float;     // ops that the caller's options keep float
   std::vector<OpId> not_finite;      // ops that compute or read NaN or infinity
   std::vector<OpId> scaling;         // products that scale channels of an input (equalize.h)
   std::map<OpId, FloatReason> between_floats;  // ops that the CPU runs in float next to others
   bool empty() const {
-    return apart.empty() && kept_float.empty() && small_divisors.empty() && asked_float.empty() &&
-           not_finite.empty() && between_floats.empty();
+    return apart.empty() && kept_float.empty() && small_divisors.empty() && steep.empty() &&
+           asked_float.empty() && not_finite.empty() && between_floats.empty();
   }
 };
 

@@ -25,6 +25,9 @@ struct CalibrationResult {
   // Values that the annotation observes and that have NaN or infinity on a sample, though no output
   // has: by name the first such sample. They are not in `values` and have no range.
   std::map<std::string, size_t, std::less<>> not_finite;
+  // Ops that stay float for a steep function (steep_functions.h), by the name of their result: the
+  // signal-to-noise ratio in dB that what is computed from the function has in int8.
+  std::map<std::string, double, std::less<>> steep;
   bool operator==(const CalibrationResult&) const = default;
 };
 
@@ -58,8 +61,9 @@ Result<CalibrationResult> calibrate(const Module& module, const Graph& graph,
 // One JSON document: {"format": "deuteron-calibration", "version": 1, "samples": n, "on_noise":
 // true, "weights": "16 hexadecimal digits", "values": {name: {"min", "max", "zeros", "count",
 // "exponent", "first_bin", "bins"}}, "channels": {name: {"axis", "min", "max", "mean"}},
-// "not_finite": {name: sample}}; the last only if there are such values. A value
-// without a histogram lacks the last three members; a value with few distinct elements has only
+// "not_finite": {name: sample}, "steep": {name: dB}}; the last two only if there are such values. A
+// value without a histogram lacks the last three members; a value with few distinct elements has
+// only
 // {"elements": [ascending], "counts": […]}. Saved numbers load as the same bits.
 std::string to_json(const CalibrationResult& calibration);
 // Error: kFileNotWritable.

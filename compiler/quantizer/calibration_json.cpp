@@ -159,6 +159,14 @@ std::string to_json(const CalibrationResult& calibration) {
       separator = ",\n";
     }
   }
+  if (!calibration.steep.empty()) {
+    fmt::format_to(at, "\n}}, \"steep\": {{");
+    separator = "\n";
+    for (const auto& [name, decibels] : calibration.steep) {
+      fmt::format_to(at, "{}{}: {}", separator, json_quote(name), decibels);
+      separator = ",\n";
+    }
+  }
   fmt::format_to(at, "\n}}}}\n");
   return fmt::to_string(out);
 }
@@ -216,6 +224,12 @@ Result<CalibrationResult> parse_calibration(std::string_view text, const std::st
     for (const auto& [name, entry] : not_finite->items())
       if (!read_number(*not_finite, name.c_str(), result.not_finite[name]))
         return invalid("the number of a sample is missing", name);
+  }
+  if (const auto steep = document.find("steep"); steep != document.end()) {
+    if (!steep->is_object()) return invalid("`steep` is of the wrong kind");
+    for (const auto& [name, entry] : steep->items())
+      if (!read_number(*steep, name.c_str(), result.steep[name]))
+        return invalid("a signal-to-noise ratio is missing", name);
   }
   return result;
 }

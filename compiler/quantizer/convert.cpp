@@ -440,6 +440,8 @@ bool is_known(const Graph& graph, const QuantizationGroup& group,
   return group.spec.kind != Kind::kFixed || has_statistics(graph, group, calibration);
 }
 
+}  // namespace
+
 Result<Quantization> group_quantization(const Module& module, const Graph& graph,
                                         const QuantizationGroup& group,
                                         const CalibrationResult& calibration) {
@@ -480,8 +482,6 @@ Result<Quantization> group_quantization(const Module& module, const Graph& graph
     return fixed;
   return found;
 }
-
-}  // namespace
 
 Result<std::vector<Quantization>> group_quantizations(const Module& module, const Graph& graph,
                                                       const Annotation& annotation,

@@ -53,6 +53,11 @@ Result<std::vector<Quantization>> group_quantizations(const Module& module, cons
                                                       const CalibrationResult& calibration,
                                                       unsigned threads);
 
+// The same of one group. Errors: as `convert`.
+Result<Quantization> group_quantization(const Module& module, const Graph& graph,
+                                        const QuantizationGroup& group,
+                                        const CalibrationResult& calibration);
+
 // Rewrites `graph` in place: results of annotated ops become int8 with the quantization of their
 // group, weights int8 constants, biases int32 constants of scale s_in·s_w. Inserts `quantize` and
 // `dequantize` between float and int8, and `requantize` where an op reads a value in another

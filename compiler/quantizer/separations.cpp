@@ -4,6 +4,7 @@
 
 #include "compiler/quantizer/not_finite.h"
 #include "compiler/quantizer/small_divisors.h"
+#include "compiler/quantizer/steep_functions.h"
 #include "compiler/quantizer/unlike_ranges.h"
 
 namespace dtr {
@@ -12,6 +13,7 @@ Separations find_separations(const Graph& graph, const Annotation& annotation,
                              const CalibrationResult& calibration) {
   Separations separations = find_unlike_ranges(graph, annotation, calibration);
   separations.small_divisors = find_small_divisors(graph, annotation, calibration);
+  separations.steep = steep_functions_of(graph, annotation, calibration);
   return separations;
 }
 

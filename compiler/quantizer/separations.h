@@ -9,9 +9,9 @@
 
 namespace dtr {
 
-// Values of unlike ranges (unlike_ranges.h) and divisions by small divisors (small_divisors.h).
-// Empty if the annotation can stay as it is; else the graph is annotated again, with what the
-// caller keeps float added.
+// Values of unlike ranges (unlike_ranges.h), divisions by small divisors (small_divisors.h) and
+// what steep functions read (`calibration.steep`). Empty if the annotation can stay as it is; else
+// the graph is annotated again, with what the caller keeps float added.
 Separations find_separations(const Graph& graph, const Annotation& annotation,
                              const CalibrationResult& calibration);
 
