@@ -182,6 +182,12 @@ def _batch(item: object, inputs: list[Input]) -> dict[str, object]:
     return {inputs[0][0]: item} if inputs else {}
 
 
+def _name_in(batch: dict[str, object], place: int, entry: Input) -> str | None:
+    """The name of an input's array in a batch, as in an .npz: its own, `input_k`, `input`."""
+    names = [entry[0], f"input_{place}", *(["input"] if place == 0 else [])]
+    return next((name for name in names if name in batch), None)
+
+
 def _is_batch_part(value: object) -> bool:
     return is_array(value) or isinstance(value, (list, tuple))
 
@@ -194,15 +200,17 @@ def _from_batches(batches: Iterable[object], inputs: list[Input]) -> list[Row]:
     for item in batches:
         count += 1
         batch = _batch(item, inputs)
-        for entry in inputs:
-            if entry[0] not in batch:
+        for place, entry in enumerate(inputs):
+            name = _name_in(batch, place, entry)
+            if name is None:
                 raise fail(
                     "data-missing-array",
-                    f"batch {count} has no array for the input; it has {', '.join(batch)}",
-                    "yield the same inputs in every batch",
+                    f"batch {count} has no array for the input; its arrays:"
+                    f" {', '.join(batch) or 'none'}",
+                    f"yield an array by the name {entry[0]} in every batch",
                     node=entry[0],
                 )
-            value = to_numpy(batch[entry[0]], entry[0])
+            value = to_numpy(batch[name], entry[0])
             collected[entry[0]].append(along_samples(value, entry))
     if count == 0:
         raise fail(

@@ -208,6 +208,8 @@ def test_batches_of_every_kind_are_the_same(digits, images):
         [data[:5], data[5:]],
         ((data[i : i + 3], numpy.int64(i)) for i in range(0, 12, 3)),
         ({"x": data[i : i + 4]} for i in (0, 4, 8)),
+        ({"input": data[i : i + 4]} for i in (0, 4, 8)),
+        ({"input_0": data[i : i + 4]} for i in (0, 4, 8)),
         {"x": data},
         {"input": data},
     ):
