@@ -181,7 +181,8 @@ class Annotator {
     if (std::ranges::find(separations_.steep, id) != separations_.steep.end())
       return tl::unexpected(FloatReason{
           "quantizer-steep",
-          "a steep function (logarithm, root, reciprocal, division) reads it or follows from it; "
+          "a steep function (logarithm, root, reciprocal, division, sine) reads it or follows from "
+          "it; "
           "on the calibration samples its int8 codes leave less than 20 dB of what is computed",
           "nothing, if float is fast enough; else compute features outside of the model, or bound "
           "what the function reads from below"});

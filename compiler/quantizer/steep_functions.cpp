@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -32,9 +33,10 @@ using Ops = std::set<OpId>;
 
 // The operand that the function is steep in; invalid: it is no steep function.
 ValueId steep_operand(const Op& op) {
-  if (op.def == &ops::kLog || op.def == &ops::kSqrt || op.def == &ops::kRsqrt ||
-      op.def == &ops::kReciprocal || op.def == &ops::kPowTensorTensor)
-    return op.operands[0];
+  constexpr const OpDef* kSteep[] = {&ops::kCos,        &ops::kLog,   &ops::kPowTensorTensor,
+                                     &ops::kReciprocal, &ops::kRsqrt, &ops::kSin,
+                                     &ops::kSqrt,       &ops::kTan};
+  if (std::ranges::find(kSteep, op.def) != std::end(kSteep)) return op.operands[0];
   if (op.def == &ops::kDivTensor) return op.operands[1];
   if (op.def == &ops::kPowTensorScalar && op.attributes.get<double>("exponent") < 1)
     return op.operands[0];
@@ -199,9 +201,11 @@ class Surroundings {
 
   // The ops that stay float with the function; none: int8 is good enough, or float no better.
   Result<Ops> find() {
-    keep(function_);
     find_readers();
-    DTR_ASSIGN(initial_, decibels(ends()));
+    DTR_ASSIGN(const double in_int8, decibels(ends()));
+    keep(function_);
+    DTR_ASSIGN(const double in_float, decibels(ends()));
+    initial_ = std::min(in_int8, in_float);
     if (initial_ >= kBad) return Ops{};
     DTR_TRY(grow());
     DTR_ASSIGN(const double finally, decibels(ends()));
@@ -269,10 +273,14 @@ class Surroundings {
           codes_.of(value) != nullptr)
         found.insert(value);
     };
-    for (const OpId id : kept_) {
-      for (const ValueId operand : graph_.op(id).operands) add(operand, false);
+    const auto add_result = [&](OpId id) {
       const ValueId result = graph_.op(id).results[0];
       add(result, has_reader_in_int8(result));
+    };
+    add_result(function_);
+    for (const OpId id : kept_) {
+      for (const ValueId operand : graph_.op(id).operands) add(operand, false);
+      add_result(id);
     }
     for (const OpId id : readers_)
       for (const ValueId operand : graph_.op(id).operands) {

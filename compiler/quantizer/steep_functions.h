@@ -1,6 +1,7 @@
 // Finds values that int8 cannot carry because a steep function reads them: a logarithm, a root, a
-// power below one, a reciprocal or a divisor. Codes are equally far apart, so that a power spectrum
-// of six decades has codes for its greatest two alone, and the logarithm of the others is noise.
+// power below one, a reciprocal or a divisor, or a sine of many periods. Codes are equally far
+// apart, so that a power spectrum of six decades has codes for its greatest two alone, and the
+// logarithm of the others is noise; of a time from 0 to 1000, a period of a sine has two codes.
 #pragma once
 
 #include <functional>

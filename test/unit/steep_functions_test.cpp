@@ -70,6 +70,37 @@ TEST(SteepFunctions, ThatCodesAreEnoughForAreInt8) {
             "");
 }
 
+// The codes of 100 x² are .39 apart, which leaves 19 dB of its sine; those of 10 x² leave 39.
+TEST(SteepFunctions, OfManyPeriodsAreFloat) {
+  constexpr std::string_view kSine = R"(
+  %f: f32[1] = constant dense<{}>
+  %p: f32[1,4,64] = aten.mul.Tensor(%x, %x)
+  %t: f32[1,4,64] = aten.mul.Tensor(%p, %f)
+  %s: f32[1,4,64] = aten.sin(%t)
+  return %s
+)";
+  EXPECT_EQ(find(fmt::format(kSine, "100.0"), 0, 1).names, "p t s ");
+  EXPECT_EQ(find(fmt::format(kSine, "10.0"), 0, 1).names, "");
+}
+
+// A value that one function made float is judged in the codes that another reads it in.
+TEST(SteepFunctions, OfOneOperandAreFloatTogether) {
+  EXPECT_EQ(find(R"(
+  %p: f32[1,4,64] = aten.mul.Tensor(%x, %x)
+  %f: f32[1] = constant dense<200.0>
+  %t: f32[1,4,64] = aten.mul.Tensor(%p, %f)
+  %s: f32[1,4,64] = aten.sin(%t)
+  %c: f32[1,4,64] = aten.cos(%t)
+  %y: f32[1,8,64] = aten.cat(%s, %c) {dim = 1}
+  %w: f32[8,64] = constant splat<0.125>
+  %z: f32[1,8,8] = aten.linear(%y, %w)
+  return %z
+)",
+                 0, 1)
+                .names,
+            "p t s c ");
+}
+
 // x · log x is near zero where log x is wrong.
 TEST(SteepFunctions, AreJudgedByWhatIsComputedFromThem) {
   EXPECT_EQ(find(R"(
