@@ -96,6 +96,7 @@ class FloatValues {
     for (const ValueId value : wanted)
       if (value.valid() && !values_.front().contains(value)) missing.insert(value);
     if (missing.empty()) return {};
+    look_ahead(missing);
     DTR_ASSIGN(const std::unique_ptr<Executor> executor, make_executor_());
     for (size_t sample = 0; sample < samples_.size(); ++sample) {
       for (const ValueId value : missing)
@@ -115,6 +116,25 @@ class FloatValues {
   }
 
  private:
+  // Adds what is computed in front of the values: the next ones to be asked for. A recurrence of
+  // hundreds of steps would run the model as often.
+  void look_ahead(std::set<ValueId>& missing) const {
+    constexpr size_t kMostAhead = 1024;
+    constexpr int64_t kMostBytes = int64_t{1} << 25;
+    std::vector<ValueId> open(missing.begin(), missing.end());
+    int64_t bytes = 0;
+    for (size_t i = 0; i < open.size() && i < kMostAhead; ++i) {
+      const OpId producer = graph_.producer(open[i]);
+      if (!producer.valid()) continue;
+      for (const ValueId operand : graph_.op(producer).operands) {
+        if (!operand.valid() || values_.front().contains(operand)) continue;
+        bytes += graph_.type(operand).bytes() * static_cast<int64_t>(samples_.size());
+        if (bytes > kMostBytes) return;
+        if (missing.insert(operand).second) open.push_back(operand);
+      }
+    }
+  }
+
   const Module& module_;
   const Graph& graph_;
   const MakeLogicalExecutor& make_executor_;
