@@ -250,8 +250,8 @@ Result<void> warn_of_indices(const Compilation& c, const Samples& samples,
           }))
         warnings.push_back(warning(
             DiagnosticId::kCalibrationIndex,
-            fmt::format("calibration sample {} has index {} of {} elements: the program refuses "
-                        "it where the CPU reads them, the NPU gives zeros",
+            fmt::format("calibration sample {} has index {} of {} elements: a run of the program "
+                        "refuses it",
                         sample, *found, uses[k].end),
             "give samples of indices that exist, or bound them in the model: index.clamp(0, size "
             "- 1)",

@@ -21,6 +21,7 @@ const char* text(Status status) {
       "the NPU did not finish in time",
       "the driver has no room for another program",
       "the NPU program would run for longer than the NPU takes one on",
+      "an index is outside of the rows that the NPU program reads by index",
   };
   const auto index = static_cast<uint32_t>(status);
   return index < sizeof kTexts / sizeof kTexts[0] ? kTexts[index] : "unknown status";

@@ -26,6 +26,7 @@ enum class Status : uint32_t {
   kTimeout,
   kOutOfMemory,  // the driver's own table of prepared programs is full
   kTooMuchWork,  // a run would need more than kMaxPayloadCycles (device/npu/microcode.h)
+  kBadIndex,     // the data hold an index that is outside of the rows that a gather reads
 };
 const char* text(Status status);  // one sentence
 

@@ -418,7 +418,7 @@ constexpr uint32_t result_bytes(const Reduce& reduce) {
 }
 
 // output[o][i] = input[o][indices[i]], `inner` bytes each, of dense tensors (outer, rows, inner)
-// and (outer, count, inner). What an index outside of [0, rows) names is zeros.
+// and (outer, count, inner). An index outside of [0, rows) ends the run: Status::kBadIndex.
 struct Gather {
   static constexpr Opcode kOpcode = Opcode::kGather;
   Address input, indices, output;

@@ -23,8 +23,9 @@ struct Delegate {
   // Checks the payload, whose address must not change, and fills the state. Error:
   // kDelegateRefused, with the delegate's own code in `detail`.
   Status (*prepare)(void* context, void* state, std::span<const std::byte> payload) = nullptr;
-  // Runs one call; arguments are inputs, then outputs, in the program's order. Error:
-  // kDelegateFailed, with the delegate's own code in `detail`.
+  // Runs one call; arguments are inputs, then outputs, in the program's order. Errors:
+  // kDelegateFailed, or kKernelIndex if an index is outside of the tensor that it names elements
+  // of; with the delegate's own code in `detail`.
   Status (*run)(void* context, void* state, std::span<Value* const> arguments) = nullptr;
   void (*release)(void* context, void* state) = nullptr;
 };

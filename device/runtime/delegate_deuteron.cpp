@@ -16,7 +16,11 @@ struct State {
 static_assert(sizeof(State) == kDeuteronStateBytes);
 
 Status refused(npu::Status why) { return {Error::kDelegateRefused, 0, static_cast<uint32_t>(why)}; }
-Status failed(npu::Status why) { return {Error::kDelegateFailed, 0, static_cast<uint32_t>(why)}; }
+// An index outside of a tensor is the error that it is for a kernel.
+Status failed(npu::Status why) {
+  const Error error = why == npu::Status::kBadIndex ? Error::kKernelIndex : Error::kDelegateFailed;
+  return {error, 0, static_cast<uint32_t>(why)};
+}
 
 bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % npu::kAlignment == 0; }
 

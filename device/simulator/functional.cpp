@@ -402,10 +402,8 @@ void plain::normalize(const Call&, const Normalize& command, const int8_t* input
     }
 }
 
-namespace {
-
-int64_t index_at(const std::byte* indices, uint32_t i, uint32_t bytes) {
-  if (bytes == sizeof(int32_t)) {
+int64_t index_at(const Gather& command, const std::byte* indices, uint32_t i) {
+  if (command.index_bytes == sizeof(int32_t)) {
     int32_t index = 0;
     std::memcpy(&index, indices + size_t{i} * sizeof index, sizeof index);
     return index;
@@ -415,20 +413,16 @@ int64_t index_at(const std::byte* indices, uint32_t i, uint32_t bytes) {
   return index;
 }
 
-}  // namespace
-
-void plain::gather(const Call&, const Gather& command, const int8_t* input,
-                   const std::byte* indices, int8_t* output) {
+Status plain::gather(const Call&, const Gather& command, const int8_t* input,
+                     const std::byte* indices, int8_t* output) {
   const size_t inner = command.inner;
   for (uint32_t outer = 0; outer < command.outer; ++outer, input += command.rows * inner)
     for (uint32_t i = 0; i < command.count; ++i, output += inner) {
-      const int64_t index = index_at(indices, i, command.index_bytes);
-      if (index >= 0 && index < command.rows) {
-        std::memcpy(output, input + static_cast<size_t>(index) * inner, inner);
-      } else {
-        std::memset(output, 0, inner);
-      }
+      const int64_t index = index_at(command, indices, i);
+      if (index < 0 || index >= command.rows) return Status::kBadIndex;
+      std::memcpy(output, input + static_cast<size_t>(index) * inner, inner);
     }
+  return Status::kOk;
 }
 
 int8_t finish_reduction(const Reduce& command, Range range, int32_t highest, int32_t lowest,
@@ -563,10 +557,9 @@ Status run(const Kernels& kernels, const Call& call, const Regions& regions,
 }
 Status run(const Kernels& kernels, const Call& call, const Regions& regions,
            const Gather& command) {
-  kernels.gather(call, command, regions.at(command.input),
-                 reinterpret_cast<const std::byte*>(regions.at(command.indices)),
-                 regions.at(command.output));
-  return Status::kOk;
+  return kernels.gather(call, command, regions.at(command.input),
+                        reinterpret_cast<const std::byte*>(regions.at(command.indices)),
+                        regions.at(command.output));
 }
 
 }  // namespace dtr::simulator

@@ -56,8 +56,9 @@ void resize(const Call&, const npu::Resize&, const int8_t* input, int8_t* output
 void matmul(const Call&, const npu::Matmul&, const MatmulMemory&);
 void normalize(const Call&, const npu::Normalize&, const int8_t* input, const std::byte* parameters,
                int8_t* output);
-void gather(const Call&, const npu::Gather&, const int8_t* input, const std::byte* indices,
-            int8_t* output);
+// kBadIndex: an index is outside of the rows.
+npu::Status gather(const Call&, const npu::Gather&, const int8_t* input, const std::byte* indices,
+                   int8_t* output);
 }  // namespace plain
 
 // A kernel for each command, with the type of the plain one.
@@ -83,8 +84,11 @@ struct Regions {
   }
 };
 
+// Index `i` of the indices of a gather.
+int64_t index_at(const npu::Gather& command, const std::byte* indices, uint32_t i);
+
 // Resolves the addresses of a command and calls its kernel. kBadArgument: parameters in memory are
-// outside of the domain of requantize.
+// outside of the domain of requantize. kBadIndex: that of the gather.
 #define DTR_NPU_KERNEL(type, function, opcode)                                      \
   npu::Status run(const Kernels& kernels, const Call& call, const Regions& regions, \
                   const npu::type& command);

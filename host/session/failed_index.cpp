@@ -7,6 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
+
+#include "device/simulator/decoder.h"
+#include "device/simulator/functional.h"
+#include "device/simulator/simulator.h"
 
 namespace dtr {
 namespace {
@@ -41,14 +46,43 @@ std::optional<int64_t> outside(const runtime::Tensor& index, int64_t extent, boo
   return std::nullopt;
 }
 
+std::string text_of(int64_t index, int64_t extent) {
+  return index <= -kNowhere / 2 ? std::string()
+                                : fmt::format(": index {} of {} elements", index, extent);
+}
+
 std::string text_of(const runtime::Tensor& index, const runtime::Tensor& of, size_t dim,
                     bool from_end) {
   if (dim >= of.rank) return {};
   const int64_t extent = of.sizes[dim];
   const std::optional<int64_t> found = outside(index, extent, from_end);
-  if (!found || *found <= -kNowhere / 2) return {};
-  return fmt::format(": index {} of {} elements", *found, extent);
+  return found ? text_of(*found, extent) : std::string();
 }
+
+// Reads the indices of the gather at `command`; the visitor of simulator::visit.
+class GatherIndices {
+ public:
+  GatherIndices(uint32_t command, const simulator::Regions& regions, std::string& text)
+      : command_(command), regions_(regions), text_(text) {}
+  npu::Status operator()(uint32_t index, const npu::Gather& gather) {
+    if (index != command_) return npu::Status::kOk;
+    const auto* const indices = reinterpret_cast<const std::byte*>(regions_.at(gather.indices));
+    for (uint32_t i = 0; i < gather.count && text_.empty(); ++i) {
+      const int64_t at = simulator::index_at(gather, indices, i);
+      if (at < 0 || at >= gather.rows) text_ = text_of(at, gather.rows);
+    }
+    return npu::Status::kOk;
+  }
+  template <class Command>
+  npu::Status operator()(uint32_t, const Command&) {
+    return npu::Status::kOk;
+  }
+
+ private:
+  uint32_t command_;
+  simulator::Regions regions_;
+  std::string& text_;
+};
 
 }  // namespace
 
@@ -76,6 +110,28 @@ std::string failed_index(std::string_view kernel, std::span<runtime::Value* cons
     dim = stated.integer < 0 ? stated.integer + of.rank : stated.integer;
   }
   return dim < 0 ? std::string() : text_of(index.tensor, of, static_cast<size_t>(dim), false);
+}
+
+std::string failed_index(const npu::Target& target, std::span<const std::byte> payload,
+                         uint32_t command, std::span<runtime::Value* const> arguments) {
+  simulator::Payload decoded;
+  if (simulator::decode(target, payload, decoded).status != npu::Status::kOk) return {};
+  if (arguments.size() != size_t{decoded.header.operand_count} + 1) return {};
+  std::vector<npu::Buffer> operands;
+  for (const runtime::Value* const each : arguments) {
+    if (each->kind != runtime::ValueKind::kTensor) return {};
+    const runtime::Tensor& tensor = each->tensor;
+    operands.push_back({tensor.data, static_cast<uint32_t>(tensor.bytes())});
+  }
+  const npu::Buffer scratch = operands.back();
+  operands.pop_back();
+  if (simulator::check_memory(decoded, operands, scratch) != npu::Status::kOk) return {};
+  std::string text;
+  simulator::visit(
+      decoded,
+      GatherIndices(command,
+                    {const_cast<std::byte*>(decoded.constants().data()), operands, scratch}, text));
+  return text;
 }
 
 }  // namespace dtr

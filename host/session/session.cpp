@@ -190,12 +190,31 @@ class HostSession final : public Session {
     if (std::optional<Diagnostic> of_delegate = neutron_.take_error())
       return tl::unexpected(*std::move(of_delegate));
     Diagnostic diagnostic = to_diagnostic(status, pte_file_.path());
+    const npu::Report npu = std::exchange(context_.report, {});
+    std::optional<uint32_t> command;
+    if (npu.status != npu::Status::kOk) command = npu.command;
     if (status.error == pte::Error::kKernelIndex)
-      diagnostic.reason += failed_index(status.name, method_.arguments(status.index));
-    if (fails_in_instruction(status.error)) add_source(status.index, diagnostic.place);
-    if (context_.report.status != npu::Status::kOk)
-      diagnostic.reason += fmt::format(" (command {})", std::exchange(context_.report, {}).command);
+      diagnostic.reason += refused_index(status, command);
+    if (fails_in_instruction(status.error)) add_source(status.index, command, diagnostic.place);
+    if (command) diagnostic.reason += fmt::format(" (command {})", *command);
     return tl::unexpected(std::move(diagnostic));
+  }
+
+  // `command`: of the NPU's program, if that refused the index.
+  std::string refused_index(const pte::Status& status, std::optional<uint32_t> command) const {
+    const std::span<runtime::Value* const> arguments = method_.arguments(status.index);
+    if (!command) return failed_index(status.name, arguments);
+    const pte::ExecutionPlan& plan = pte_file_.plan();
+    const int32_t delegate = plan.chains()
+                                 ->Get(0)
+                                 ->instructions()
+                                 ->Get(status.index)
+                                 ->instr_args_as_DelegateCall()
+                                 ->delegate_index();
+    return failed_index(
+        npu_of(target_),
+        pte_file_.file().payload(*plan.delegates()->Get(static_cast<uint32_t>(delegate))), *command,
+        arguments);
   }
 
   static bool fails_in_instruction(pte::Error error) {
@@ -203,11 +222,17 @@ class HostSession final : public Session {
                                  pte::Error::kKernelFailed, pte::Error::kKernelIndex};
     return std::ranges::find(kErrors, error) != kErrors.end();
   }
-  // The operator of the model that the instruction computes, or a part of; the first of several.
-  void add_source(uint32_t instruction, Place& place) const {
+  // The operator of the model that the instruction, or the command of its delegate, computes, or a
+  // part of; the first of several.
+  void add_source(uint32_t instruction, std::optional<uint32_t> command, Place& place) const {
     const pte::DebugMap* map = pte_file_.debug_map();
     if (map == nullptr) return;
-    const auto* const sources = map->calls()->Get(instruction)->origin()->sources();
+    const pte::DebugCall& call = *map->calls()->Get(instruction);
+    const pte::DebugOrigin* origin = call.origin();
+    if (command && call.steps() != nullptr)
+      for (const pte::DebugStep* step : *call.steps())
+        if (step->command() == *command) origin = step->origin();
+    const auto* const sources = origin->sources();
     if (sources == nullptr || sources->size() == 0) return;
     const pte::SourceOperator& source = *map->sources()->Get(sources->Get(0));
     place.node = source.name()->str();

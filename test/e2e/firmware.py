@@ -300,6 +300,21 @@ def check_bad_input(deuteron, folder, program):
         print(f"bad input of {program.name}: {text.splitlines()[0]}")
 
 
+def check_bad_index(deuteron, folder):
+    """An index outside of what the NPU reads ends a run on the device, as it does on the host."""
+    model = ROOT / "test/lit/cli/npu_index_outside.ir"
+    make = ROOT / "test/lit/cli/index_data.py"
+    program, data = folder / "index.pte", folder / "index.npz"
+    run(deuteron, "compile", model, "--target", "imxrt700", "-o", program)
+    ends = ["--on", "qemu", "--input", data, "--output", folder / "index_out.npz"]
+    run(sys.executable, make, data, "5,4", "3", "4", "0", "2")
+    run(deuteron, "run", program, *ends)
+    run(sys.executable, make, data, "5,4", "3", "4", "5", "2")
+    text = run(deuteron, "run", program, *ends, code=1)
+    if "an index is outside of the tensor that it names elements of" not in text:
+        failures.append(f"an index outside, on the device: {text}")
+
+
 def check_refusals(deuteron, folder, program):
     wrong = folder / "not_a_program.pte"
     wrong.write_text("nothing")
@@ -434,6 +449,7 @@ def main():
         )
         check_tensor_file(deuteron, folder)
         check_bad_input(deuteron, folder, ROOT / "test/data/pte/small.pte")
+        check_bad_index(deuteron, folder)
         check_refusals(deuteron, folder, program)
     finish(failures)
 

@@ -12,6 +12,8 @@
 #include "compiler/backends/neutron/neutron.h"
 #include "compiler/backends/neutron/partition.h"
 #include "compiler/executors/executor.h"
+#include "compiler/ops/define.h"
+#include "compiler/ops/ops.h"
 #include "compiler/support/arena_planner.h"
 #include "host/simulator/host_simulator.h"
 #include "test/unit/machine.h"
@@ -175,18 +177,32 @@ inline Outcome simulate(const Module& module, const Compiled& compiled,
   return outcome;
 }
 
+// The least extent of the dimensions that the graph reads by index; 8 if there is none.
+inline int64_t least_indexed(const Graph& graph) {
+  int64_t least = 8;
+  for (const OpId id : graph.ops()) {
+    const Op& op = graph.op(id);
+    if (op.def != &ops::kIndexSelect) continue;
+    const Shape& shape = graph.type(op.operands[0]).shape;
+    least = std::min(least,
+                     shape[*ops::normalize_dim(op.attributes.get<int64_t>("dim"), shape.size())]);
+  }
+  return least;
+}
+
 inline std::vector<Tensor> random_inputs(const Module& module, uint64_t seed) {
+  const int64_t rows = least_indexed(module.forward());
   std::vector<Tensor> inputs;
   for (const ValueId id : module.forward().inputs()) {
     const Type& type = module.forward().type(id);
     Tensor& input = inputs.emplace_back(Tensor::copy_of(
         type.dtype, type.shape,
         seeded_values(type.dtype, static_cast<size_t>(type.elements()), seed + id.index)));
-    // Indices, of which few name nothing.
     if (type.dtype == DType::kInt64)
-      std::ranges::for_each(input.values<int64_t>(), [](int64_t& i) { i = (i & 7) - 1; });
+      std::ranges::for_each(input.values<int64_t>(), [&](int64_t& i) { i = (i & 1023) % rows; });
     if (type.dtype == DType::kInt32)
-      std::ranges::for_each(input.values<int32_t>(), [](int32_t& i) { i = (i & 7) - 1; });
+      std::ranges::for_each(input.values<int32_t>(),
+                            [&](int32_t& i) { i = (i & 1023) % static_cast<int32_t>(rows); });
   }
   return inputs;
 }

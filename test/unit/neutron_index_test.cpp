@@ -134,13 +134,60 @@ TEST(NeutronGather, KnownIndicesAreCopiesOrOneGather) {
             (Kernels{"Move", "Move"}));
 }
 
-// Zeros, and no arithmetic on such numbers.
+// How a run on these inputs ends, with both sets of kernels.
+npu::Status status_of(const std::string& text, std::span<const Tensor> inputs) {
+  Module module = test::parse(text);
+  const Result<Compiled> compiled = test::compile(module);
+  if (!compiled) {
+    ADD_FAILURE() << to_text(compiled.error());
+    return npu::Status::kOk;
+  }
+  EXPECT_EQ(compiled->kernels(), Kernels{"Gather"});
+  const npu::Status status =
+      test::simulate(module, *compiled, inputs, test::machine(), simulator::plain_kernel_set())
+          .report.status;
+  EXPECT_EQ(test::simulate(module, *compiled, inputs, test::machine(), simulator::best_kernel_set())
+                .report.status,
+            status);
+  return status;
+}
+
+// Such a run ends, and there is no arithmetic on such numbers.
 TEST(NeutronGather, KnownIndicesThatNameNothing) {
+  const Tensor x(DType::kInt8, {6, 5});
   for (const std::string_view hostile :
        {"dense<0, -1, 2>", "dense<-9223372036854775808, 9223372036854775807, 1>",
         "dense<-5, 9223372036854775807, 9223372036854775807>", "dense<4294967297, 4294967296, 6>"})
-    EXPECT_EQ(expect_bit_exact(select_by(hostile, 3, 6, 5)).kernels(), Kernels{"Gather"})
-        << hostile;
+    EXPECT_EQ(status_of(select_by(hostile, 3, 6, 5), {&x, 1}), npu::Status::kBadIndex) << hostile;
+}
+
+template <class Index>
+void expect_bounds(std::string_view name, const std::vector<Index>& outside) {
+  const std::string text = fmt::format(R"(graph @forward(%x: i8[4,6] quant<0.05:5>, %i: {}[3]) {{
+    %y: i8[4,3] quant<0.05:5> = aten.index_select(%x, %i) {{dim = 1}}
+    return %y
+  }})",
+                                       name);
+  std::vector<Tensor> inputs;
+  inputs.emplace_back(DType::kInt8, Shape{4, 6});
+  inputs.emplace_back(name == "i64" ? DType::kInt64 : DType::kInt32, Shape{3});
+  const std::span<Index> index = inputs[1].values<Index>();
+  for (size_t at = 0; at < 3; ++at) {
+    index[at] = 5;
+    EXPECT_EQ(status_of(text, inputs), npu::Status::kOk);
+    for (const Index each : outside) {
+      index[at] = each;
+      EXPECT_EQ(status_of(text, inputs), npu::Status::kBadIndex) << each << " at " << at;
+    }
+    index[at] = 0;
+  }
+}
+
+// PyTorch refuses the same ones.
+TEST(NeutronGather, RefusesIndicesOutside) {
+  expect_bounds<int32_t>("i32", {-1, 6, INT32_MIN, INT32_MAX});
+  expect_bounds<int64_t>("i64",
+                         {-1, 6, INT64_MIN, INT64_MAX, int64_t{1} << 32, -(int64_t{1} << 32)});
 }
 
 // One call, however the rows of a table are mixed: 4,000 rows were 2,523 copies.

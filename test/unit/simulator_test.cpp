@@ -258,8 +258,7 @@ TEST(SimulatorCore, FindsIndicesByHand) {
 
 // Rows of two matrices of 3 × 2 bytes; indices outside give zeros.
 TEST(SimulatorCore, GathersByHand) {
-  const auto gathered = [](const auto& indices) {
-    PayloadBuilder builder;
+  const auto add = [](PayloadBuilder& builder, const auto& indices) {
     const Address x = builder.input(12),
                   y = builder.output(2 * static_cast<uint32_t>(indices.size()) * 2);
     builder.add(Gather{.input = x,
@@ -270,13 +269,26 @@ TEST(SimulatorCore, GathersByHand) {
                        .count = static_cast<uint32_t>(indices.size()),
                        .inner = 2,
                        .index_bytes = sizeof indices[0]});
-    return output_of(builder, {1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16});
+  };
+  const std::vector<int8_t> table{1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16};
+  const auto gathered = [&](const auto& indices) {
+    PayloadBuilder builder;
+    add(builder, indices);
+    return output_of(builder, table);
   };
   using Values = std::vector<int8_t>;
-  EXPECT_EQ(gathered(std::vector<int32_t>{2, 0, 2, -1}),
-            (Values{5, 6, 1, 2, 5, 6, 0, 0, 15, 16, 11, 12, 15, 16, 0, 0}));
-  EXPECT_EQ(gathered(std::vector<int64_t>{3, INT64_MIN, 1, int64_t{1} << 32}),
-            (Values{0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 13, 14, 0, 0}));
+  EXPECT_EQ(gathered(std::vector<int32_t>{2, 0, 2, 1}),
+            (Values{5, 6, 1, 2, 5, 6, 3, 4, 15, 16, 11, 12, 15, 16, 13, 14}));
+  EXPECT_EQ(gathered(std::vector<int64_t>{1, 0}), (Values{3, 4, 1, 2, 13, 14, 11, 12}));
+  const auto status = [&](const auto& indices) {
+    PayloadBuilder builder;
+    add(builder, indices);
+    return run(builder, {table}).report.status;
+  };
+  EXPECT_EQ(status(std::vector<int32_t>{2, 0, 2, -1}), Status::kBadIndex);
+  EXPECT_EQ(status(std::vector<int32_t>{3, 0, 2, 1}), Status::kBadIndex);
+  for (const int64_t outside : {INT64_MIN, int64_t{-1}, int64_t{3}, int64_t{1} << 32})
+    EXPECT_EQ(status(std::vector<int64_t>{2, outside, 1}), Status::kBadIndex) << outside;
 }
 
 TEST(SimulatorCore, ResizesByHand) {
