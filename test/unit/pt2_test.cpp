@@ -94,6 +94,7 @@ TEST(Pt2, ComputesWhatPyTorchComputes) {
                                  "added_along",
                                  "masked_order",
                                  "shifted_right",
+                                 "shifted_far",
                                  "reduced_parts",
                                  "causal",
                                  "fake_quantized",

@@ -6,6 +6,7 @@
 
 #include "compiler/compositions/masks.h"
 #include "compiler/compositions/norms.h"
+#include "compiler/compositions/shifts.h"
 #include "compiler/frontends/onnx/importer.h"
 
 namespace dtr::onnx {
@@ -331,44 +332,14 @@ Result<Values> variadic(NodeImport& node) {
   return Values{x};
 }
 
-// A product or a quotient. Places beyond the width or below zero leave zero, or the sign.
 Result<Values> bit_shift(NodeImport& node) {
-  constexpr double kMost = 62;
   DTR_ASSIGN(const std::string direction, node.word("direction", "", {"LEFT", "RIGHT"}));
   const bool left = direction == "LEFT";
   if (left && node.has_wide_unsigned())
     return node.unsupported("bits of UINT16, UINT32 or UINT64", "Convert the tensor to INT64.");
   DTR_ASSIGN(const ValueId x, node.value(0));
-  DTR_ASSIGN(const ValueId given, node.value(1));
-  const auto places = node.constant_elements(given);
-  ValueId factors;
-  if (places) {
-    std::vector<double> powers;
-    for (const double count : *places) {
-      const bool beyond = count < 0 || count > kMost;
-      powers.push_back(beyond && left ? 0 : std::exp2(beyond ? kMost : count));
-    }
-    DTR_ASSIGN(factors, node.constant(DType::kInt64, powers, node.shape(given)));
-  } else {
-    DTR_ASSIGN(ValueId count, node.cast(given, DType::kInt64));
-    if (!left) {
-      DTR_ASSIGN(const ValueId zero, node.scalar(0, count));
-      DTR_ASSIGN(const ValueId all, node.scalar(kMost, count));
-      DTR_ASSIGN(const ValueId is_place, node.emit("aten.ge.Tensor", {count, zero}));
-      DTR_ASSIGN(count, node.emit("aten.where.self", {is_place, count, all}));
-      DTR_ASSIGN(count, node.emit("aten.clamp", {count}, {{"max", kMost}}));
-    }
-    DTR_ASSIGN(const ValueId two, node.scalar(2, count));
-    DTR_ASSIGN(factors, node.emit("aten.pow.Tensor_Tensor", {two, count}));
-  }
-  DTR_ASSIGN(ValueId y, node.cast(x, DType::kInt64));
-  if (left) {
-    DTR_ASSIGN(y, node.mul(y, factors));
-  } else {
-    DTR_ASSIGN(y, node.emit("aten.div.Tensor_mode", {y, factors},
-                            {{"rounding_mode", std::string("floor")}}));
-  }
-  return only(node.cast(y, node.dtype(x)));
+  DTR_ASSIGN(const ValueId places, node.value(1));
+  return only(compositions::shift(node, x, places, left));
 }
 
 Result<Values> where(NodeImport& node) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "compiler/compositions/masks.h"
+#include "compiler/compositions/shifts.h"
 #include "compiler/frontends/pt2/operators.h"
 #include "compiler/ops/constant_folding.h"
 
@@ -36,8 +37,6 @@ constexpr char kAnd[] = "aten.logical_and", kBitAnd[] = "aten.bitwise_and.Tensor
 constexpr char kOr[] = "aten.logical_or", kBitOr[] = "aten.bitwise_or.Tensor";
 constexpr char kXor[] = "aten.logical_xor", kBitXor[] = "aten.bitwise_xor.Tensor";
 
-// Whole numbers times a power of two, or divided by it and rounded down. Places beyond the width
-// leave zero, or the sign.
 template <bool kLeft>
 Result<Values> shift(NodeImport& node) {
   DTR_ASSIGN(const auto both, node.pair("self", "other"));
@@ -45,37 +44,7 @@ Result<Values> shift(NodeImport& node) {
   const DType dtype = node.type(x).dtype;
   if (is_float(dtype) || dtype == DType::kBool)
     return node.unsupported(fmt::format("a shift of {}", name(dtype)));
-  const auto bits = static_cast<double>(8 * byte_size(dtype));
-  ValueId factor;
-  if (const auto counts = node.constant_elements(places)) {
-    std::vector<double> powers;
-    for (const double count : *counts) {
-      const bool beyond = count < 0 || count >= bits;
-      powers.push_back(beyond && kLeft ? 0 : std::exp2(std::min(beyond ? bits : count, 62.0)));
-    }
-    DTR_ASSIGN(factor, node.GraphBuilder::constant(DType::kInt64, powers, node.type(places).shape));
-  } else if (kLeft) {  // 2^64 wraps to 0, and 2 to a negative power is 0
-    DTR_ASSIGN(const ValueId count, node.cast(places, DType::kInt64));
-    DTR_ASSIGN(const ValueId two, number_like(node, count, 2));
-    DTR_ASSIGN(factor, node.emit("aten.pow.Tensor_Tensor", {two, count}));
-  } else {
-    constexpr double kMost = 62;
-    DTR_ASSIGN(ValueId count, node.cast(places, DType::kInt64));
-    DTR_ASSIGN(const ValueId is_place, with_number(node, "aten.ge.Tensor", count, 0));
-    DTR_ASSIGN(const ValueId all, number_like(node, count, kMost));
-    DTR_ASSIGN(count, node.emit("aten.where.self", {is_place, count, all}));
-    DTR_ASSIGN(count, node.emit("aten.clamp", {count}, {{"max", kMost}}));
-    DTR_ASSIGN(const ValueId two, number_like(node, count, 2));
-    DTR_ASSIGN(factor, node.emit("aten.pow.Tensor_Tensor", {two, count}));
-  }
-  DTR_ASSIGN(ValueId y, node.cast(x, DType::kInt64));
-  if (kLeft) {
-    DTR_ASSIGN(y, node.emit("aten.mul.Tensor", {y, factor}));
-  } else {
-    DTR_ASSIGN(y, node.emit("aten.div.Tensor_mode", {y, factor},
-                            {{"rounding_mode", std::string("floor")}}));
-  }
-  return one(node.cast(y, dtype));
+  return one(compositions::shift(node, x, places, kLeft));
 }
 
 // Whatever is not zero is true.

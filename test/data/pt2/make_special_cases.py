@@ -323,5 +323,13 @@ class shifted_right(nn.Module):
         )
 
 
+@case(torch.tensor([-(2**63), 2**63 - 1, -7, 0, 1]), torch.tensor([63, 62, 1, 64, 63]))
+class shifted_far(nn.Module):
+    """Shifts of int64 by the 63 places that leave the sign, known and computed."""
+
+    def forward(self, x, places):
+        return x >> places, x << places, x >> 63, x << 63, x >> torch.tensor([63, 62, 1, 64, 0])
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))
