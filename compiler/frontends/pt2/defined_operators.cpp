@@ -100,11 +100,14 @@ Result<Values> times_logarithm(NodeImport& node) {
   DTR_ASSIGN(const auto both, node.pair("self", "other"));
   return one(times_logarithm(node, both.first, both.second, kOffset));
 }
-// −x log x.
+// −x log x, −∞ below zero.
 Result<Values> entropy(NodeImport& node) {
   DTR_ASSIGN(const ValueId x, node.tensor("self"));
   DTR_ASSIGN(const ValueId product, times_logarithm(node, x, x, 0));
-  return one(node.emit("aten.neg", {product}));
+  DTR_ASSIGN(const ValueId negated, node.emit("aten.neg", {product}));
+  DTR_ASSIGN(const ValueId below, with_number(node, "aten.lt.Tensor", x, 0));
+  DTR_ASSIGN(const ValueId least, number_like(node, negated, -kInfinity));
+  return one(node.emit("aten.where.self", {below, least, negated}));
 }
 
 // The greater one, or the only one that is a number.

@@ -197,14 +197,11 @@ Result<ValueId> with_front(NodeImport& node, ValueId x, int64_t dim, ValueId par
   return part;
 }
 
-Result<Values> scatter_reduce(NodeImport& node) {
-  DTR_ASSIGN(const ValueId x, node.tensor("self"));
-  DTR_ASSIGN(const ValueId index, node.tensor("index"));
-  DTR_ASSIGN(ValueId source, node.tensor("src"));
+// An index for each element of the source, in its shape.
+Result<Values> reduce_to(NodeImport& node, ValueId x, int64_t dim, ValueId index, ValueId source) {
   DTR_ASSIGN(const std::string_view reduce, node.string("reduce"));
   DTR_ASSIGN(const bool include_self, node.boolean("include_self", true));
   const Shape shape = node.type(x).shape, part = node.type(index).shape;
-  DTR_ASSIGN(const int64_t dim, node.dim("dim", shape.size()));
   if (shape.empty() || part.size() != shape.size() || node.type(source).rank() != shape.size())
     return node.unsupported(fmt::format("indices of {} for {}", to_string(part), to_string(shape)));
   if (element_count(part) == 0) return Values{x};
@@ -225,6 +222,25 @@ Result<Values> scatter_reduce(NodeImport& node) {
   DTR_ASSIGN(const ValueId reduced,
              scatter_pairs(node, front, dim, index, source, include_self, reduce));
   return one(with_front(node, x, dim, reduced));
+}
+Result<Values> scatter_reduce(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const ValueId index, node.tensor("index"));
+  DTR_ASSIGN(const ValueId source, node.tensor("src"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  return reduce_to(node, x, dim, index, source);
+}
+// An index for each part of the source along `dim`.
+Result<Values> index_reduce(NodeImport& node) {
+  DTR_ASSIGN(const ValueId x, node.tensor("self"));
+  DTR_ASSIGN(ValueId index, node.tensor("index"));
+  DTR_ASSIGN(const ValueId source, node.tensor("source"));
+  DTR_ASSIGN(const int64_t dim, node.dim("dim", node.type(x).rank()));
+  const Shape part = node.type(source).shape;
+  if (part.empty() || part.size() != node.type(x).rank())
+    return node.unsupported(fmt::format("sources of shape {}", to_string(part)));
+  DTR_ASSIGN(index, spread_index(node, index, part, dim));
+  return reduce_to(node, x, dim, index, source);
 }
 
 // ---- by value
@@ -315,6 +331,44 @@ Result<Values> one_hot(NodeImport& node) {
   return one(node.cast(hot, DType::kInt64));
 }
 
+// Where the first `size` elements are that are not zero: a row of places in each dimension, or of
+// `fill_value` where there are fewer.
+Result<Values> nonzero_places(NodeImport& node) {
+  constexpr int64_t kMostPairs = int64_t{1} << 20;
+  DTR_ASSIGN(ValueId x, node.tensor("self"));
+  DTR_ASSIGN(const int64_t size, node.integer("size"));
+  DTR_ASSIGN(const int64_t fill, node.integer("fill_value", -1));
+  const Shape shape = node.type(x).shape;
+  const int64_t elements = element_count(shape);
+  const auto rank = static_cast<int64_t>(shape.size());
+  if (rank == 0 || size < 1 || elements < 1 || size > kMostPairs / elements)
+    return node.unsupported(fmt::format("{} places of {} elements", size, elements),
+                            "look for fewer places, or in parts of the tensor");
+  DTR_ASSIGN(x, node.cast(x, DType::kBool));
+  DTR_ASSIGN(x, node.view(x, {1, elements}));
+  DTR_ASSIGN(const ValueId seen, node.emit("aten.cumsum", {x}, {{"dim", int64_t{1}}}));
+  DTR_ASSIGN(ValueId counted, count_up(node, DType::kInt64, size, {size, 1}));
+  DTR_ASSIGN(counted, with_number(node, "aten.add.Tensor", counted, 1));
+  // The first element up to which as many are not zero is that element.
+  DTR_ASSIGN(const ValueId there, node.emit("aten.eq.Tensor", {seen, counted}));
+  DTR_ASSIGN(ValueId place,
+             node.emit("aten.argmax", {there}, {{"dim", int64_t{1}}, {"keepdim", true}}));
+  DTR_ASSIGN(const ValueId found,
+             node.emit("aten.amax", {there}, {{"dim", Ints{1}}, {"keepdim", true}}));
+  const std::vector<int64_t> steps = strides(shape, Layout::kContiguous);
+  const auto row = [&](const auto& of) {
+    return node.GraphBuilder::constant(DType::kInt64, std::vector<double>(of.begin(), of.end()),
+                                       Shape{1, rank});
+  };
+  DTR_ASSIGN(const ValueId step, row(steps));
+  DTR_ASSIGN(const ValueId extent, row(shape));
+  DTR_ASSIGN(place, node.emit("aten.div.Tensor_mode", {place, step},
+                              {{"rounding_mode", std::string("floor")}}));
+  DTR_ASSIGN(place, node.emit("aten.fmod.Tensor", {place, extent}));
+  DTR_ASSIGN(const ValueId none, number_like(node, place, static_cast<double>(fill)));
+  return one(node.emit("aten.where.self", {found, place, none}));
+}
+
 // How many of the boundaries, which rise along the last dimension, are below each value; with
 // `right`, not above it.
 Result<Values> count_below(NodeImport& node, ValueId values, ValueId boundaries) {
@@ -322,8 +376,11 @@ Result<Values> count_below(NodeImport& node, ValueId values, ValueId boundaries)
   DTR_ASSIGN(bool right, node.boolean("right", false));
   DTR_ASSIGN(const std::string_view side, node.string("side", right ? "right" : "left"));
   right = side == "right";
-  if (node.has("sorter"))
-    return node.unsupported("boundaries that a sorter orders", "sort the boundaries themselves");
+  if (node.has("sorter")) {
+    DTR_ASSIGN(const ValueId order, node.tensor("sorter"));
+    const auto last = static_cast<int64_t>(node.type(boundaries).rank()) - 1;
+    DTR_ASSIGN(boundaries, compositions::gather(node, boundaries, last, order));
+  }
   DTR_ASSIGN(const auto both, node.promoted_pair(values, boundaries));
   values = both.first;
   boundaries = both.second;
@@ -431,6 +488,7 @@ std::vector<Operator> search_operators() {
       tensor_row("aten.index_copy.default", "aten.index_put", index_put_rows<false>),
       tensor_row("aten.index_fill.int_Scalar", "aten.index_put", index_fill),
       tensor_row("aten.index_fill.int_Tensor", "aten.index_put", index_fill),
+      tensor_row("aten.index_reduce.default", "aten.index_put", index_reduce),
       tensor_row("aten.isin.Tensor_Scalar", "aten.eq.Tensor", isin),
       tensor_row("aten.isin.Tensor_Tensor", "aten.eq.Tensor", isin),
       tensor_row("aten.kthvalue.default", "aten.argmin", kthvalue),
@@ -440,6 +498,7 @@ std::vector<Operator> search_operators() {
       tensor_row("aten.nanmedian.default", "aten.argmin", median_of_numbers),
       tensor_row("aten.nanmedian.dim", "aten.argmin", median_of_numbers),
       tensor_row("aten.nan_to_num.default", "aten.where.self", nan_to_num),
+      tensor_row("aten.nonzero_static.default", "aten.argmax", nonzero_places),
       tensor_row("aten.one_hot.default", "aten.eq.Tensor", one_hot),
       tensor_row("aten.scatter_reduce.two", "aten.index_put", scatter_reduce),
       tensor_row("aten.searchsorted.Scalar", "aten.lt.Tensor", searchsorted),

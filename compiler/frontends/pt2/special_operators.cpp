@@ -1,6 +1,6 @@
 // Special functions that no operator of ours is: the gamma function's logarithm and derivatives,
-// Bessel functions, the scaled complementary error function; a number's fraction and exponent; the
-// divisors of integers. All are sequences of a fixed length of elementwise operators.
+// Bessel functions, the scaled complementary error function and inverses; a number's fraction and
+// exponent; the divisors of integers. All are sequences of a fixed length of elementwise operators.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -263,13 +263,51 @@ Result<Values> modified_bessel(NodeImport& node) {
   return f.result(value);
 }
 
+// The ones of order 0 and 1: the mean of cos(x cos t), or of sin(x cos t) cos t, over an angle;
+// from 25 on Hankel's series for large arguments.
+template <int order>
+Result<Values> bessel(NodeImport& node) {
+  constexpr int kPoints = 64, kTerms = 8;
+  constexpr double kLarge = 25;
+  Formula f(node);
+  const ValueId x = f.argument("self");
+  const ValueId size = f.of("aten.abs", {x});
+  std::vector<double> cosines, weights;  // of a quarter turn; the others have the same
+  for (int i = 0; i <= kPoints / 4; ++i) {
+    const double cosine = std::cos(2 * std::numbers::pi * i / kPoints);
+    cosines.push_back(cosine);
+    weights.push_back((i == 0 || i == kPoints / 4 ? 2. : 4.) / kPoints * (order == 0 ? 1 : cosine));
+  }
+  const ValueId bounded = f.of("aten.minimum", {size, f.number(kLarge)});
+  const ValueId small = f.sum_over(bounded, cosines, weights, [&](ValueId column, ValueId row) {
+    return f.of(order == 0 ? "aten.cos" : "aten.sin", {f.multiply(column, row)});
+  });
+  std::vector<double> even, odd;  // of 1 / x²
+  double term = 1;
+  for (int k = 0; k < kTerms; ++k) {
+    const double sign = k / 2 % 2 == 0 ? 1 : -1;
+    (k % 2 == 0 ? even : odd).push_back(sign * term);
+    term *= (4 * order - (2 * k + 1) * (2 * k + 1)) / (8. * (k + 1));
+  }
+  const ValueId far = f.of("aten.maximum", {size, f.number(kLarge)});
+  const ValueId inverse = f.divide(1, far);
+  const ValueId square = f.multiply(inverse, inverse);
+  const ValueId phase = f.add(far, -(2 * order + 1) * std::numbers::pi / 4);
+  const ValueId in_phase = f.multiply(f.of("aten.cos", {phase}), f.polynomial(square, even));
+  const ValueId beside =
+      f.multiply(f.multiply(f.of("aten.sin", {phase}), inverse), f.polynomial(square, odd));
+  const ValueId root = f.of("aten.sqrt", {f.multiply(inverse, 2 / std::numbers::pi)});
+  const ValueId large = f.multiply(f.subtract(in_phase, beside), root);
+  ValueId value = f.choose(f.of("aten.gt.Tensor", {size, f.number(kLarge)}), large, small);
+  if (order == 1) value = f.multiply(value, f.of("aten.sign", {x}));
+  return f.result(value);
+}
+
 // ---- error function
 
 // e^(x²) · (1 − erf x): (1 + 2x) times it is a polynomial of (x − 3) / (x + 3) for positive x, with
 // an error below 2e-9 (the Chebyshev series, cut); 2 e^(x²) less that of −x for others.
-Result<Values> scaled_error_rest(NodeImport& node) {
-  Formula f(node);
-  const ValueId x = f.argument("self");
+ValueId error_rest_of(Formula& f, ValueId x) {
   const ValueId size = f.of("aten.abs", {x});
   // 1 − 6 / (x + 3), which is 1 at infinity.
   const ValueId t = f.subtract(1, f.divide(6, f.add(size, 3)));
@@ -279,7 +317,85 @@ Result<Values> scaled_error_rest(NodeImport& node) {
           -0.000104135748117, 7.73101927058e-5, 3.86338297929e-6});
   const ValueId positive = f.divide(top, f.add(f.multiply(size, 2), 1));
   const ValueId grown = f.multiply(f.of("aten.exp", {f.multiply(x, x)}), 2);
-  return f.result(f.choose(f.is_less(x, 0), f.subtract(grown, positive), positive));
+  return f.choose(f.is_less(x, 0), f.subtract(grown, positive), positive);
+}
+Result<Values> scaled_error_rest(NodeImport& node) {
+  Formula f(node);
+  return f.result(error_rest_of(f, f.argument("self")));
+}
+
+// The logarithm of the share of a normal distribution below x: with the scaled function above, both
+// far below zero, where the share is no float32, and far above, where it is almost one.
+Result<Values> log_normal_share(NodeImport& node) {
+  Formula f(node);
+  const ValueId x = f.argument("self");
+  const ValueId size = f.multiply(f.of("aten.abs", {x}), std::sqrt(0.5));
+  const ValueId half_square = f.multiply(f.multiply(x, x), 0.5);
+  const ValueId rest = f.multiply(error_rest_of(f, size), 0.5);
+  const ValueId below = f.subtract(f.of("aten.log", {rest}), half_square);
+  // log(1 − y) of a small y, to whose rounding beside 1 the sum of its series is not subject.
+  const ValueId y = f.multiply(rest, f.of("aten.exp", {f.multiply(half_square, -1)}));
+  const ValueId series =
+      f.multiply(f.polynomial(y, {1, 1. / 2, 1. / 3, 1. / 4}), f.multiply(y, -1));
+  const ValueId plain = f.of("aten.log", {f.subtract(1, y)});
+  const ValueId above = f.choose(f.is_less(y, 0.02), series, plain);
+  return f.result(f.choose(f.is_less(x, 0), below, above));
+}
+
+// The inverse of the error function, of an x with 1 − x² = `rest`: x times a polynomial of −log of
+// that rest, or of its root (M. Giles, Approximating the erfinv function, single precision).
+ValueId inverse_error_of(Formula& f, ValueId x, ValueId rest) {
+  const ValueId w = f.multiply(f.of("aten.log", {rest}), -1);
+  const ValueId near = f.polynomial(
+      f.add(w, -2.5), {1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.000218580870,
+                       -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08});
+  const ValueId far =
+      f.polynomial(f.add(f.of("aten.sqrt", {f.of("aten.maximum", {w, f.number(5)})}), -3),
+                   {2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773,
+                    -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257});
+  const ValueId value = f.multiply(f.choose(f.is_less(w, 5), near, far), x);
+  // At the ends, where the rest is 0; outside of them its logarithm is no number.
+  const ValueId end = f.multiply(f.of("aten.sign", {x}), kInfinite);
+  return f.choose(f.is_equal(rest, 0), end, value);
+}
+Result<Values> inverse_error(NodeImport& node) {
+  Formula f(node);
+  const ValueId x = f.argument("self");
+  return f.result(inverse_error_of(f, x, f.multiply(f.subtract(1, x), f.add(x, 1))));
+}
+// Far below zero, where that polynomial ends: x − log x / x with x² = −2 log p, less a quotient of
+// polynomials of 1 / x (S. Moshier, Cephes).
+ValueId far_normal_share(Formula& f, ValueId p) {
+  const ValueId x = f.of("aten.sqrt", {f.multiply(f.of("aten.log", {p}), -2)});
+  const ValueId z = f.divide(1, x);
+  const ValueId near =
+      f.divide(f.polynomial(z, {-8.57456785154685e-4, -0.0350424626827848, -0.140256079171354,
+                                2.18663306850790, 14.6849561928858, 44.0805073893201,
+                                57.1628192246421, 31.5251094599894, 4.05544892305962}),
+               f.polynomial(z, {-9.33259480895457e-4, -0.0380806407691578, -0.142182922854788,
+                                2.50464946208309, 15.0425385692908, 41.3172038254672,
+                                45.3907635128879, 15.7799883256467, 1}));
+  const ValueId far =
+      f.divide(f.polynomial(z, {6.23974539184983e-9, 2.65806974686738e-6, 3.01581553508235e-4,
+                                0.0123716634817820, 0.201485389549179, 1.33303460815808,
+                                3.93881025292474, 6.91522889068984, 3.23774891776946}),
+               f.polynomial(z, {6.79019408009981e-9, 2.89247864745381e-6, 3.28014464682128e-4,
+                                0.0134204006088543, 0.216236993594497, 1.37702099489081,
+                                3.67983563856161, 6.02427039364742, 1}));
+  const ValueId rest = f.add(f.of("aten.log", {x}), f.choose(f.is_less(x, 8), near, far));
+  return f.subtract(f.multiply(rest, z), x);
+}
+// x below which the share p of a normal distribution is: √2 times the inverse of 2p − 1, whose rest
+// is 4p (1 − p).
+Result<Values> inverse_normal_share(NodeImport& node) {
+  Formula f(node);
+  const ValueId p = f.argument("self");
+  const ValueId rest = f.multiply(f.multiply(p, f.subtract(1, p)), 4);
+  const ValueId x = f.add(f.multiply(p, 2), -1);
+  const ValueId plain = f.multiply(inverse_error_of(f, x, rest), std::numbers::sqrt2);
+  const ValueId is_far =
+      f.of("aten.logical_and", {f.is_less(p, 1e-6), f.of("aten.gt.Tensor", {p, f.number(0)})});
+  return f.result(f.choose(is_far, far_normal_share(f, p), plain));
 }
 
 // ---- numbers apart
@@ -352,16 +468,21 @@ std::vector<Operator> special_operators() {
   };
   return {
       row("aten.digamma.default", exact<digamma>),
+      row("aten.erfinv.default", exact<inverse_error>),
       row("aten.frexp.Tensor", exact<fraction_and_exponent>),
       row("aten.gcd.default", greatest_common_divisor),
       row("aten.i0.default", exact<modified_bessel<0, false>>),
       row("aten.lcm.default", least_common_multiple),
       row("aten.lgamma.default", exact<log_gamma>),
       row("aten.polygamma.default", exact<polygamma>),
+      row("aten.special_bessel_j0.default", exact<bessel<0>>),
+      row("aten.special_bessel_j1.default", exact<bessel<1>>),
       row("aten.special_erfcx.default", exact<scaled_error_rest>),
       row("aten.special_i0e.default", exact<modified_bessel<0, true>>),
       row("aten.special_i1.default", exact<modified_bessel<1, false>>),
       row("aten.special_i1e.default", exact<modified_bessel<1, true>>),
+      row("aten.special_log_ndtr.default", exact<log_normal_share>),
+      row("aten.special_ndtri.default", exact<inverse_normal_share>),
   };
 }
 

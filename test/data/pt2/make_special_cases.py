@@ -331,5 +331,46 @@ class shifted_far(nn.Module):
         return x >> places, x << places, x >> 63, x << 63, x >> torch.tensor([63, 62, 1, 64, 0])
 
 
+@case(rand(4, 3, 2), rand(3, 3, 2), torch.tensor([2, 0, 2]), rand(5), rand(3))
+class reduced_by_index(nn.Module):
+    """Rows reduced to those that an index names; the first places that are not zero; boundaries in
+    an order."""
+
+    def forward(self, x, source, index, boundaries, values):
+        order = torch.argsort(boundaries, stable=True)
+        return (
+            *(
+                x.index_reduce(0, index, source, by, include_self=own)
+                for by in ("prod", "mean", "amax", "amin")
+                for own in (True, False)
+            ),
+            torch.nonzero_static(x > 0, size=5),
+            torch.nonzero_static(boundaries > 0.3, size=7, fill_value=-3),
+            torch.searchsorted(boundaries, values, sorter=order),
+        )
+
+
+@case(
+    torch.tensor([-1, -0.999, -0.5, -1e-4, 0, 0.3, 0.9, 0.99999, 1, 1.5]),
+    torch.tensor([0, 1e-30, 1e-9, 1e-4, 0.02, 0.5, 0.7, 0.9999, 1, 2]),
+    torch.tensor([-4, -3.0, -0.5, 0, 0.7, 2, 5, 8]),
+)
+class inverse_functions(nn.Module):
+    """Inverses of the error function and of a normal distribution, and its logarithm; Bessel
+    functions; x log x below zero."""
+
+    def forward(self, x, p, y):
+        return (
+            torch.erfinv(x),
+            torch.special.ndtri(p),
+            torch.special.log_ndtr(y),
+            torch.special.bessel_j0(y),
+            torch.special.bessel_j1(y),
+            torch.special.bessel_j0(y * 5),
+            torch.special.bessel_j1(y * 5),
+            torch.special.entr(x),
+        )
+
+
 if __name__ == "__main__":
     make(CASES, list(CASES))
