@@ -2,6 +2,8 @@
 // by hand, and equality with the plan without a limit.
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "compiler/backends/neutron/memory/trails.h"
 #include "compiler/backends/neutron/schedule/stripes.h"
 #include "test/unit/neutron_fixture.h"
@@ -358,6 +360,93 @@ TEST(NeutronBlocks, OfAChainStayUntilItsLastStripe) {
   ASSERT_TRUE(schedule);
   EXPECT_EQ(schedule->start, (std::vector<uint32_t>{0, 0, neutron::kNoCopy, neutron::kNoCopy}));
   EXPECT_FALSE(neutron::plan_copies(machine, calls, does_not));
+}
+
+// Five steps of a recurrence: 64 · 64 weights, and for each step, as its scales are its own, 64
+// parameters of 12 bytes and a table of 256.
+std::string recurrence() {
+  std::string text =
+      "graph @forward(%h0: i8[1,64] quant<0.05>) {\n"
+      "  %w: i8[64,64] quant<0.01> = constant seeded<1>\n";
+  for (int step = 1; step <= 5; ++step)
+    text += fmt::format(
+        "  %a{1}: i8[1,64] quant<0.0{1}:{1}> = aten.linear(%h{0}, %w, _)\n"
+        "  %h{1}: i8[1,64] quant<0.00{1}:-{1}> = aten.tanh(%a{1})\n",
+        step - 1, step);
+  return text + "  return %h5\n}";
+}
+
+uint32_t constants_bytes(const Compiled& compiled) {
+  npu::Header header;
+  std::memcpy(&header, compiled.payload.data(), sizeof header);
+  return header.constants_bytes;
+}
+
+std::vector<uint64_t> copied_bytes(const Compiled& compiled) {
+  std::vector<uint64_t> bytes;
+  for (const StepInfo& step : compiled.partition->step_info)
+    if (step.kernel == "Copy") bytes.push_back(step.bytes);
+  return bytes;
+}
+
+TEST(NeutronSharedWeights, OfARecurrenceAreStoredOnce) {
+  Module module = parse(recurrence());
+  constexpr uint32_t kWeights = 64 * 64, kOther = 64 * 12 + 256;
+  for (const bool in_sram : {false, true}) {
+    const Result<Compiled> compiled =
+        compile(module, test::machine(), {.constants_in_sram = in_sram});
+    ASSERT_TRUE(compiled);
+    EXPECT_EQ(constants_bytes(*compiled), kWeights + 5 * kOther);
+    EXPECT_EQ(copied_bytes(*compiled),
+              in_sram ? std::vector<uint64_t>{}
+                      : (std::vector<uint64_t>{kWeights + kOther, kOther, kOther, kOther, kOther}));
+  }
+}
+
+// With room for the weights and the rest of one call, but not of two, the weights are copied from
+// their one place to behind what each call has of its own.
+TEST(NeutronSharedWeights, AreCopiedAgainWhereTheyCannotStay) {
+  Module module = parse(recurrence());
+  Result<Compiled> compiled = compile(module);
+  ASSERT_TRUE(compiled);
+  constexpr uint64_t kWeights = 64 * 64, kOther = 64 * 12 + 256;
+  constexpr uint64_t kTensors = 2 * 64 + 64;
+  expect_equal_within(module, *compiled, kTensors + kWeights + kOther, {}, Overlaps::kOfChains);
+  EXPECT_EQ(constants_bytes(*compiled), kWeights + 5 * kOther);
+  EXPECT_EQ(copied_bytes(*compiled),
+            (std::vector<uint64_t>{kWeights + kOther, kOther, kWeights, kOther, kWeights, kOther,
+                                   kWeights, kOther, kWeights}));
+}
+
+// One head over two sizes of an image, one of whose layers has the same scales for both, and a
+// layer of its own between them.
+TEST(NeutronSharedWeights, EqualTheReferenceAtEveryLimit) {
+  const auto head = [](std::string_view from, int size, int number) {
+    return fmt::format(
+        R"(
+    %a{2}: i8[1,16,{1},{1}] channels_last quant<0.1:{2}> = aten.convolution(%{0}, %w, _) {{dilation = [1, 1], padding = [1, 1], stride = [1, 1], groups = 1, output_padding = [0, 0], transposed = false}}
+    %b{2}: i8[1,16,{1},{1}] channels_last quant<0.2> = aten.convolution(%a{2}, %v, _) {{dilation = [1, 1], padding = [1, 1], stride = [1, 1], groups = 1, output_padding = [0, 0], transposed = false}}
+    %c{2}: i8[1,16,{1},{1}] channels_last quant<0.3> = aten.convolution(%b{2}, %v, _) {{dilation = [1, 1], padding = [1, 1], stride = [1, 1], groups = 1, output_padding = [0, 0], transposed = false}}
+    %d{2}: i8[1,16,{1},{1}] channels_last quant<0.3> = aten.convolution(%c{2}, %u, _) {{dilation = [1, 1], padding = [5, 5], stride = [1, 1], groups = 16, output_padding = [0, 0], transposed = false}})",
+        from, size, number);
+  };
+  const std::string text =
+      R"(graph @forward(%x: i8[1,16,19,19] channels_last quant<0.05:3>) {
+    %w: i8[16,16,3,3] quant<0.01> = constant seeded<1>
+    %v: i8[16,16,3,3] quant<0.01> = constant seeded<2>
+    %u: i8[16,1,11,11] quant<0.01> = constant seeded<3>)" +
+      head("x", 19, 1) + R"(
+    %p: i8[1,16,9,9] channels_last quant<0.05:3> = aten.max_pool2d(%x) {ceil_mode = false, dilation = [1, 1], kernel_size = [2, 2], padding = [0, 0], stride = [2, 2]})" +
+      head("p", 9, 2) + R"(
+    return %d1, %d2
+  })";
+  for (const bool in_sram : {false, true})
+    expect_equal_at_every_limit(text, {.constants_in_sram = in_sram}, 8, 4);
+  Module module = parse(text);
+  const Result<Compiled> compiled = compile(module);
+  ASSERT_TRUE(compiled);
+  // Weights of 2,304, 2,304 and 1,936 bytes, 16 parameters of 12 bytes for each of eight calls.
+  EXPECT_LE(constants_bytes(*compiled), 2 * 2304u + 1936 + 8 * 192);
 }
 
 }  // namespace

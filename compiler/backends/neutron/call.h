@@ -31,8 +31,11 @@ using Kernel = VariantOf<void
 // Until encoding, `region` of an address is a storage's index, or kOwnConstants: the call's own
 // block of constants. `offset` counts from its start.
 constexpr uint32_t kOwnConstants = UINT32_MAX;
+// The same of weights that another call's block has (Call::weights); `offset` counts from the
+// first of them.
+constexpr uint32_t kSharedWeights = UINT32_MAX - 1;
 
-// In Call::block_of.
+// In Call::block_of and SharedWeights.
 constexpr uint32_t kNoCall = UINT32_MAX;
 
 // Memory that calls write and read: an operand of the delegate, or an intermediate value.
@@ -42,6 +45,21 @@ struct Storage {
   uint32_t operand = 0;  // kInput, kOutput: index into the graph's inputs or outputs
   uint32_t bytes = 0;
   std::string name;
+};
+
+// Weights of a call that other calls of the partition have too, byte by byte, as the steps of a
+// recurrence do. Parameters and tables of such calls differ where their operands' scales do.
+struct SharedWeights {
+  // Which weights: whole calls with equal ones have the same set, and a part of a call has some
+  // bytes of it. 0: no other call has them.
+  uint32_t set = 0;
+  uint64_t begin = 0, bytes = 0;
+  // The earlier call whose block has the weights in flash, in place of this call's own block, and
+  // the earlier call whose copy of them in SRAM this call reads. kNoCall: this call's own block has
+  // them; they are copied for this call, behind its own block.
+  uint32_t stored_by = kNoCall, staged_by = kNoCall;
+
+  bool are_copied_apart() const { return stored_by != kNoCall && staged_by == kNoCall; }
 };
 
 // One kernel call of the partition, with its own constants.
@@ -56,7 +74,18 @@ struct Call {
   // The earlier call whose block of constants this call reads, which then stays in SRAM until here;
   // `constants` is empty. kNoCall: the call reads its own block.
   uint32_t block_of = kNoCall;
+  SharedWeights weights = {};
 };
+
+// Where in the call's staged constants its weights begin that are copied apart, and the bytes of
+// all that is staged for it.
+inline uint32_t apart_offset(const Call& call) {
+  return npu::round_up(static_cast<uint32_t>(call.constants.size()), npu::kAlignment);
+}
+inline uint64_t staged_bytes(const Call& call) {
+  return call.weights.are_copied_apart() ? apart_offset(call) + call.weights.bytes
+                                         : call.constants.size();
+}
 
 // Where a value of the graph is stored, and in which layout. `LoweredGraph::values` has
 // std::nullopt for values that fusion removed.
@@ -115,6 +144,16 @@ void visit_addresses(K& kernel, Visit visit) {
     }
     visit(kernel.output, Access::kWrite);
   }
+}
+
+// Calls visit(address) for the weights of a kernel of the array; other kernels have none.
+template <class K, class Visit>
+void visit_weights(K& kernel, Visit visit) {
+  std::visit(
+      [&](auto& command) {
+        if constexpr (requires { command.weights; }) visit(command.weights);
+      },
+      kernel);
 }
 
 // Busy cycles of the call and what limits it (device/npu/cycles.h).

@@ -7,13 +7,19 @@
 
 namespace dtr::neutron {
 
-ConstantBlock ConstantBlock::with(std::vector<Piece> pieces, size_t bytes) const {
-  DTR_CHECK(is_whole());
-  for (Piece& piece : pieces) piece.from += pieces_[0].from;
+ConstantBlock ConstantBlock::with(const std::vector<Piece>& pieces, size_t bytes) const {
   ConstantBlock made;
   made.size_ = bytes;
-  made.pieces_ = std::move(pieces);
   made.bytes_ = bytes_;
+  for (const Piece& piece : pieces)
+    for (const Piece& own : pieces_) {
+      const size_t first = std::max(piece.from, own.at);
+      const size_t end = std::min(piece.from + piece.bytes, own.at + own.bytes);
+      if (first >= end) continue;
+      made.pieces_.push_back({.from = own.from + (first - own.at),
+                              .bytes = end - first,
+                              .at = piece.at + (first - piece.from)});
+    }
   return made;
 }
 

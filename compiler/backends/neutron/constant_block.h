@@ -15,6 +15,7 @@ class ConstantBlock {
   // `bytes` from byte `from` of another block on, which begin at byte `at` of this one.
   struct Piece {
     size_t from = 0, bytes = 0, at = 0;
+    bool operator==(const Piece&) const = default;
   };
 
   ConstantBlock() = default;
@@ -26,8 +27,12 @@ class ConstantBlock {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   // The block of `bytes` bytes with these pieces of this one, in their order in the result, and
-  // zeros elsewhere. This block must have its bytes in one piece.
-  ConstantBlock with(std::vector<Piece> pieces, size_t bytes) const;
+  // zeros elsewhere.
+  ConstantBlock with(const std::vector<Piece>& pieces, size_t bytes) const;
+  // True if both are the same bytes of one block; equal bytes of two blocks are not compared.
+  bool same_as(const ConstantBlock& other) const {
+    return bytes_ == other.bytes_ && size_ == other.size_ && pieces_ == other.pieces_;
+  }
   // The bytes: those that are shared where they lie in one piece, else a copy in `buffer`.
   std::span<const std::byte> bytes(std::vector<std::byte>& buffer) const;
   // Writes them to `to`, which is as large.

@@ -6,6 +6,7 @@
 
 #include "compiler/backends/neutron/lowering/fusion.h"
 #include "compiler/backends/neutron/partition.h"
+#include "compiler/backends/neutron/schedule/shared_weights.h"
 #include "compiler/ops/ops.h"
 
 namespace dtr {
@@ -83,6 +84,7 @@ class NeutronBackend final : public DelegateBackend {
     if (variants.empty() || has_concatenation(graph))
       variants.push_back(calls_of(module, graph, false));
     share_equal_constants(variants);
+    if (!machine_.options.nxp_like()) find_shared_weights(machine_.target, variants);
     DTR_ASSIGN(Plan plan, plan_unlimited(machine_, module, variants));
     NeutronPartition partition(machine_, std::move(graph), std::move(variants), std::move(plan));
     DTR_TRY(partition.check_work(module));

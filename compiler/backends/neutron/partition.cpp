@@ -77,7 +77,7 @@ void NeutronPartition::take(Plan plan) {
     if (schedule_.start[call] == kNoCopy) continue;
     staging_of_[call] = static_cast<uint32_t>(buffers.size());
     buffers.push_back({"constants of call " + std::to_string(call), BufferRole::kStaging,
-                       static_cast<uint32_t>(calls_[call].constants.size()), schedule_.start[call],
+                       static_cast<uint32_t>(staged_bytes(calls_[call])), schedule_.start[call],
                        last[call]});
   }
   order_commands();
@@ -90,9 +90,12 @@ void NeutronPartition::order_commands() {
   for (uint32_t call = 0; call < calls_.size(); ++call) {
     for (; next_copy < calls_.size() &&
            (schedule_.start[next_copy] == kNoCopy || schedule_.start[next_copy] <= call);
-         ++next_copy)
-      if (schedule_.start[next_copy] != kNoCopy)
-        commands_.push_back({Command::Kind::kCopy, next_copy});
+         ++next_copy) {
+      if (schedule_.start[next_copy] == kNoCopy) continue;
+      commands_.push_back({Command::Kind::kCopy, next_copy});
+      if (calls_[next_copy].weights.are_copied_apart())
+        commands_.push_back({Command::Kind::kCopyWeights, next_copy});
+    }
     if (schedule_.start[call] != kNoCopy) commands_.push_back({Command::Kind::kWait, call});
     commands_.push_back({Command::Kind::kCall, call});
   }
@@ -101,12 +104,13 @@ void NeutronPartition::order_commands() {
 void NeutronPartition::describe_steps() {
   for (uint32_t i = 0; i < commands_.size(); ++i) {
     const Call& call = calls_[commands_[i].call];
-    if (commands_[i].kind == Command::Kind::kCopy) {
+    const bool copies_weights = commands_[i].kind == Command::Kind::kCopyWeights;
+    if (copies_weights || commands_[i].kind == Command::Kind::kCopy) {
       step_info.push_back({.command = i,
                            .kernel = "Copy",
                            .origin = call.origin,
                            .limit = "flash",
-                           .bytes = call.constants.size()});
+                           .bytes = copies_weights ? call.weights.bytes : call.constants.size()});
     } else if (commands_[i].kind == Command::Kind::kCall) {
       const npu::Cycles cost = cycles(machine_.target, call.kernel);
       step_info.push_back({.command = i,
@@ -125,14 +129,22 @@ void NeutronPartition::describe_steps() {
 uint64_t NeutronPartition::traffic(const Call& call) const {
   uint64_t bytes =
       calls_[block_of(call, static_cast<uint32_t>(&call - calls_.data()))].constants.size();
+  if (call.weights.stored_by != kNoCall) bytes += call.weights.bytes;
   std::vector<uint32_t> seen;
   visit_addresses(call.kernel, [&](const npu::Address& address, Access) {
-    if (address.region == kOwnConstants || std::ranges::find(seen, address.region) != seen.end())
+    if (address.region == kOwnConstants || address.region == kSharedWeights ||
+        std::ranges::find(seen, address.region) != seen.end())
       return;
     seen.push_back(address.region);
     bytes += bytes_at(call, address);
   });
   return bytes;
+}
+
+uint32_t NeutronPartition::weights_offset(const Call& call) {
+  uint32_t offset = 0;
+  visit_weights(call.kernel, [&](const npu::Address& address) { offset = address.offset; });
+  return offset;
 }
 
 // Of the storage that an address of the call is in.
@@ -147,7 +159,7 @@ Result<void> NeutronPartition::check_work(const Module& module) const {
   for (const Call& call : calls_) {
     const uint64_t before = work;
     work += cycles(machine_.target, call.kernel).total +
-            2 * call.constants.size() / npu::kWorkBytes;  // read and written by their copy
+            2 * staged_bytes(call) / npu::kWorkBytes;  // read and written by their copy
     const npu::Accesses touched = std::visit(
         [&](const auto& command) { return accesses(machine_.target, command); }, call.kernel);
     for (const npu::Access& access : touched.all())
@@ -212,9 +224,10 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
   for (const OperandUse& output : outputs)
     writer.add_operand(npu::OperandKind::kOutput, output.bytes);
 
-  npu::Address block;  // constants of the call that is being encoded
+  npu::Address block, weights;  // constants of the call that is being encoded
   const auto resolve = [&](npu::Address address) -> npu::Address {
     if (address.region == kOwnConstants) return {block.region, block.offset + address.offset};
+    if (address.region == kSharedWeights) return {weights.region, weights.offset + address.offset};
     const uint32_t buffer = memory_.buffer_of[address.region];
     if (interior_of_[buffer] != kNone)
       return {npu::kScratch, offsets[interior_of_[buffer]] + address.offset};
@@ -222,6 +235,19 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
     const uint32_t base =
         operand.kind == Storage::Kind::kInput ? 0 : static_cast<uint32_t>(inputs.size());
     return {npu::kFirstOperand + base + operand.operand, address.offset};
+  };
+  const auto stored_weights = [&](const Call& call) -> npu::Address {
+    const Call& storing = calls_[call.weights.stored_by];
+    return {npu::kConstants,
+            writer.add_constants(storing.constants).offset + weights_offset(storing)};
+  };
+  const auto staged_weights = [&](uint32_t index) -> npu::Address {
+    const uint32_t earlier = calls_[index].weights.staged_by;
+    const uint32_t staging = earlier == kNoCall ? index : earlier;
+    const Call& call = calls_[staging];
+    const bool own = call.weights.stored_by == kNoCall;
+    return {npu::kScratch,
+            offsets[staging_of_[staging]] + (own ? weights_offset(call) : apart_offset(call))};
   };
   std::vector<uint32_t> ticket(calls_.size(), 0);
   uint32_t last_ticket = 0;
@@ -236,6 +262,13 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
                       .bytes = static_cast<uint32_t>(call.constants.size()),
                       .ticket = last_ticket});
         break;
+      case Command::Kind::kCopyWeights:
+        ticket[command.call] = ++last_ticket;
+        writer.add_command(npu::Copy{.destination = staged_weights(command.call),
+                                     .source = stored_weights(call),
+                                     .bytes = static_cast<uint32_t>(call.weights.bytes),
+                                     .ticket = last_ticket});
+        break;
       case Command::Kind::kWait:
         writer.add_command(npu::Wait{.ticket = ticket[command.call]});
         break;
@@ -245,6 +278,8 @@ Result<std::vector<std::byte>> NeutronPartition::encode(std::span<const uint32_t
         if (!calls_[source].constants.empty())
           block = in_sram ? writer.add_constants(calls_[source].constants)
                           : npu::Address{npu::kScratch, offsets[staging_of_[source]]};
+        if (call.weights.stored_by != kNoCall)
+          weights = in_sram ? stored_weights(call) : staged_weights(command.call);
         visit_addresses(kernel, [&](npu::Address& address, Access) { address = resolve(address); });
         std::visit([&](const auto& placed) { writer.add_command(placed); }, kernel);
         break;

@@ -34,7 +34,7 @@ class NeutronPartition final : public LoweredPartition {
  private:
   // One command of the microcode, in execution order.
   struct Command {
-    enum class Kind : uint8_t { kCopy, kWait, kCall } kind;
+    enum class Kind : uint8_t { kCopy, kCopyWeights, kWait, kCall } kind;
     uint32_t call;  // kCall: the call; else the call whose constants are copied or awaited
   };
   void take(Plan plan);
@@ -42,6 +42,8 @@ class NeutronPartition final : public LoweredPartition {
   void describe_steps();
   uint64_t traffic(const Call& call) const;
   uint64_t bytes_at(const Call& call, npu::Address address) const;
+  // The offset of a call's weights in its own block; they are there.
+  static uint32_t weights_offset(const Call& call);
   void describe_values(const std::vector<std::optional<Location>>& locations);
   // The call whose block of constants the call reads.
   static uint32_t block_of(const Call& call, uint32_t index) {

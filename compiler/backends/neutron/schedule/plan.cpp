@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "compiler/backends/neutron/schedule/shared_weights.h"
 #include "compiler/backends/neutron/schedule/stripes.h"
 #include "compiler/support/text.h"
 #include "compiler/support/thread_pool.h"
@@ -17,16 +18,11 @@ namespace {
 // way, so that calls do not wait for them; how much of it pays only the timeline tells.
 constexpr std::array<uint64_t, 5> kPartsForChains{8, 7, 6, 5, 4};
 
-// Splits and copies for a graph whose stripes are chosen. `limited`: SRAM is a budget, whose room
-// early copies may use. `part_of`, if given, receives the call of `graph` that each call of the
-// plan is a part of.
-Result<Plan> plan_with_shares(const Machine& machine, LoweredGraph graph, bool limited,
-                              std::span<const uint32_t> shares,
-                              std::vector<uint32_t>* part_of = nullptr) {
-  std::vector<uint32_t> parts = split_calls(machine, graph, plan_memory(graph).live_bytes, shares);
-  if (part_of != nullptr) *part_of = std::move(parts);
-  Plan plan{.graph = std::move(graph), .memory = {}, .schedule = {}};
-  plan.memory = plan_memory(plan.graph);
+// Copies for a graph whose calls are split. `limited`: SRAM is a budget, whose room early copies
+// may use.
+Result<Plan> plan_of_split(const Machine& machine, LoweredGraph graph, MemoryPlan memory,
+                           bool limited) {
+  Plan plan{.graph = std::move(graph), .memory = std::move(memory), .schedule = {}};
   DTR_ASSIGN(plan.schedule, plan_copies(machine, plan.graph.calls, plan.memory.live_bytes));
   plan.cycles = simulate(machine.target, plan.graph.calls, plan.schedule).total;
   if (!limited) return plan;
@@ -40,9 +36,43 @@ Result<Plan> plan_with_shares(const Machine& machine, LoweredGraph graph, bool l
   return plan;
 }
 
+// Splits and copies for a graph whose stripes are chosen. `part_of`, if given, receives the call of
+// `graph` that each call of the plan is a part of. Where calls have equal weights, these stay in
+// SRAM from one to the next or are copied anew, and are split to save time or not, whichever is
+// fastest.
+Result<Plan> plan_with_shares(const Machine& machine, const LoweredGraph& graph, bool limited,
+                              std::span<const uint32_t> shares,
+                              std::vector<uint32_t>* part_of = nullptr) {
+  const MemoryPlan whole = plan_memory(graph);
+  const bool has_shared = has_shared_weights(graph.calls);
+  std::optional<Plan> best;
+  std::optional<Diagnostic> why_not;
+  for (const SplitShared split : {SplitShared::kForBytesOnly, SplitShared::kWhereItSavesTime}) {
+    if (!has_shared && split == SplitShared::kForBytesOnly) continue;
+    LoweredGraph made = graph;
+    std::vector<uint32_t> parts = split_calls(machine, made, whole.live_bytes, shares, split);
+    const MemoryPlan memory = plan_memory(made);
+    for (const bool stay : {true, false}) {
+      if (!has_shared && stay) continue;
+      LoweredGraph shared = made;
+      share_weights(machine, shared.calls, memory.live_bytes, stay);
+      Result<Plan> plan = plan_of_split(machine, std::move(shared), memory, limited);
+      if (!plan) {
+        why_not = std::move(plan.error());
+      } else if (!best || plan->cycles < best->cycles) {
+        best = *std::move(plan);
+        if (part_of != nullptr) *part_of = parts;
+      }
+    }
+  }
+  if (!best) return tl::unexpected(*std::move(why_not));
+  return *std::move(best);
+}
+
 Plan plan_in_place(const Machine& machine, LoweredGraph graph) {
   Plan plan{.graph = std::move(graph), .memory = {}, .schedule = {}};
   plan.memory = plan_memory(plan.graph);
+  share_weights(machine, plan.graph.calls, plan.memory.live_bytes, true);
   plan.schedule.start.assign(plan.graph.calls.size(), kNoCopy);
   plan.cycles = simulate(machine.target, plan.graph.calls, plan.schedule).total;
   return plan;
@@ -89,9 +119,9 @@ tl::unexpected<Diagnostic> too_large(const Machine& machine, const Module& modul
               place_of(module, call.origin));
 }
 
-Result<Plan> plan_whole(const Machine& machine, LoweredGraph graph) {
-  if (machine.options.constants_in_sram) return plan_in_place(machine, std::move(graph));
-  return plan_with_shares(machine, std::move(graph), false, {});
+Result<Plan> plan_whole(const Machine& machine, const LoweredGraph& graph) {
+  if (machine.options.constants_in_sram) return plan_in_place(machine, graph);
+  return plan_with_shares(machine, graph, false, {});
 }
 
 // The fastest plan with these chains; std::nullopt: each call fits alone, but not beside constants

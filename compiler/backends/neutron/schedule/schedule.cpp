@@ -9,8 +9,22 @@
 namespace dtr::neutron {
 namespace {
 
-uint64_t copy_cycles(const npu::Target& target, const Call& call) {
-  return npu::copy_cycles(target, npu::Copy{.bytes = static_cast<uint32_t>(call.constants.size())});
+uint64_t copy_cycles(const npu::Target& target, uint64_t bytes) {
+  return npu::copy_cycles(target, npu::Copy{.bytes = static_cast<uint32_t>(bytes)});
+}
+
+// The copies of a call's constants, one after the other: its own block, then weights that another
+// call's block has.
+struct Copies {
+  uint64_t cycles = 0, host = 0;
+};
+Copies copies_of(const npu::Target& target, const Call& call) {
+  Copies copies{copy_cycles(target, call.constants.size()), target.copy_host_cycles};
+  if (call.weights.are_copied_apart()) {
+    copies.cycles += copy_cycles(target, call.weights.bytes);
+    copies.host += target.copy_host_cycles;
+  }
+  return copies;
 }
 
 uint64_t call_cycles(const npu::Target& target, const Call& call) {
@@ -31,9 +45,13 @@ Timeline simulate(const npu::Target& target, std::span<const Call> calls,
            (schedule.start[next_copy] == kNoCopy || schedule.start[next_copy] <= i);
          ++next_copy) {
       if (schedule.start[next_copy] == kNoCopy) continue;
-      now += target.copy_host_cycles;
-      timeline.host += target.copy_host_cycles;
-      engine_free = std::max(engine_free, now) + copy_cycles(target, calls[next_copy]);
+      const auto copy = [&](uint64_t bytes) {
+        now += target.copy_host_cycles;
+        timeline.host += target.copy_host_cycles;
+        engine_free = std::max(engine_free, now) + copy_cycles(target, bytes);
+      };
+      copy(calls[next_copy].constants.size());
+      if (calls[next_copy].weights.are_copied_apart()) copy(calls[next_copy].weights.bytes);
       arrived[next_copy] = engine_free;
     }
     const uint64_t stall = arrived[i] > now ? arrived[i] - now : 0;
@@ -52,6 +70,7 @@ std::vector<uint32_t> last_readers(std::span<const Call> calls) {
   for (uint32_t i = 0; i < calls.size(); ++i) {
     last[i] = i;
     if (calls[i].block_of != kNoCall) last[calls[i].block_of] = i;
+    if (calls[i].weights.staged_by != kNoCall) last[calls[i].weights.staged_by] = i;
   }
   return last;
 }
@@ -70,9 +89,10 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
   uint64_t host = 0;
   for (size_t i = 0; i < count; ++i) {
     if (has_copy(i)) {
-      engine += copy_cycles(target, calls[i]);
-      host += target.copy_host_cycles;
-      begin[i] = std::max(host, engine + target.copy_host_cycles);
+      const Copies copies = copies_of(target, calls[i]);
+      engine += copies.cycles;
+      host += copies.host;
+      begin[i] = std::max(host, engine + copies.host);
     } else {
       begin[i] = host;
     }
@@ -82,14 +102,13 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
   uint64_t latest = UINT64_MAX;
   for (size_t i = count; i-- > 0;) {
     if (!has_copy(i)) continue;
-    const uint64_t duration = copy_cycles(target, calls[i]);
+    const Copies copies = copies_of(target, calls[i]);
     const uint64_t end = std::min(latest, begin[i]);
-    latest = end > duration + target.copy_host_cycles ? end - duration : 0;
+    latest = end > copies.cycles + copies.host ? end - copies.cycles : 0;
     size_t slot = i;
     const size_t first = i - std::min<size_t>(i, machine.options.prefetch_calls);
     while (slot > first && !early &&
-           begin[slot - 1] + call_cycles(target, calls[slot - 1]) + target.copy_host_cycles >
-               latest)
+           begin[slot - 1] + call_cycles(target, calls[slot - 1]) + copies.host > latest)
       --slot;
     schedule.start[i] = static_cast<uint32_t>(early ? first : slot);
   }
@@ -100,7 +119,7 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
   uint32_t previous = 0;
   for (size_t i = 0; i < count; ++i) {
     if (!has_copy(i)) continue;
-    const uint64_t bytes = calls[i].constants.size();
+    const uint64_t bytes = staged_bytes(calls[i]);
     uint32_t start = std::max(schedule.start[i], previous);
     for (auto step = static_cast<uint32_t>(i); step + 1 > start; --step) {
       if (used[step] + bytes <= target.sram_bytes) continue;

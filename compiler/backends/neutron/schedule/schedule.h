@@ -40,15 +40,20 @@ Result<Schedule> plan_copies(const Machine& machine, std::span<const Call> calls
 // By call: the last call that reads the call's block of constants, at least the call itself.
 std::vector<uint32_t> last_readers(std::span<const Call> calls);
 
+// Whether calls whose weights others share are split to save time, too, or only for their bytes:
+// what stays in SRAM for the next call needs no split.
+enum class SplitShared : uint8_t { kWhereItSavesTime, kForBytesOnly };
+
 // Splits convolutions and linear layers by output channels: where their constants would take more
 // than their share of the SRAM beside `live_bytes`, and where computing the first part while the
 // second is being copied shortens the program. `shares`, by call: 1 lets a block take all of that
 // room, 2 half of it, which leaves the other half to the next block on its way; empty: all 1. Calls
-// that share constants stay whole. Returns the call of `graph` as it was that each call is a part
-// of.
+// that share constants stay whole, and calls with equal weights are split alike. Returns the call
+// of `graph` as it was that each call is a part of.
 std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
                                   std::span<const uint64_t> live_bytes,
-                                  std::span<const uint32_t> shares = {});
+                                  std::span<const uint32_t> shares = {},
+                                  SplitShared split_shared = SplitShared::kWhereItSavesTime);
 
 // Splits each call of `graph` into so many parts, at most most_slices, 1 if its block is shared.
 // Returns what split_calls returns.

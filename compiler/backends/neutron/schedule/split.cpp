@@ -3,6 +3,7 @@
 // in place in the result.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "compiler/backends/neutron/lowering/weights.h"
@@ -81,7 +82,11 @@ Call slice(const Call& call, uint32_t part, uint32_t parts, const npu::Target& t
   align();
   const auto table_offset = static_cast<uint32_t>(block_bytes);
   if ((whole.epilogue->flags & npu::kWithTable) != 0) append(whole.epilogue->table.offset, 256);
-  made.constants = call.constants.with(std::move(pieces), block_bytes);
+  made.constants = call.constants.with(pieces, block_bytes);
+  if (call.weights.set != 0)
+    made.weights = {.set = call.weights.set,
+                    .begin = call.weights.begin + first_group * whole.group_bytes,
+                    .bytes = (end_group - first_group) * whole.group_bytes};
 
   const auto narrow = [&](auto& command) {
     const uint32_t sums =
@@ -177,7 +182,7 @@ std::vector<uint32_t> split_into(const npu::Target& target, LoweredGraph& graph,
 
 std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
                                   std::span<const uint64_t> live_bytes,
-                                  std::span<const uint32_t> shares) {
+                                  std::span<const uint32_t> shares, SplitShared split_shared) {
   const npu::Target& target = machine.target;
   std::vector<uint32_t> parts(graph.calls.size(), 1);
   // Waiting times if every copy ran as early as possible.
@@ -192,7 +197,9 @@ std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
     const Call& call = graph.calls[i];
     // All readers of a shared block would have to be split alike.
     if (shared[i]) continue;
-    if (machine.options.prefetch_calls > 0 && !machine.options.nxp_like())
+    const bool may_save_time =
+        call.weights.set == 0 || split_shared == SplitShared::kWhereItSavesTime;
+    if (may_save_time && machine.options.prefetch_calls > 0 && !machine.options.nxp_like())
       parts[i] = best_parts(target, call, timeline.stalls[i]);
     if (live_bytes[i] < target.sram_bytes) {
       const uint64_t room = (target.sram_bytes - live_bytes[i]) / (shares.empty() ? 1 : shares[i]);
@@ -200,6 +207,14 @@ std::vector<uint32_t> split_calls(const Machine& machine, LoweredGraph& graph,
       while (parts[i] < most && slice_bytes(target, call, parts[i]) > room) ++parts[i];
     }
   }
+  // Parts of equal weights are equal if these are split alike.
+  std::map<uint32_t, uint32_t> most_parts;
+  for (size_t i = 0; i < graph.calls.size(); ++i)
+    if (const uint32_t set = graph.calls[i].weights.set; set != 0)
+      most_parts[set] = std::max(most_parts[set], parts[i]);
+  for (size_t i = 0; i < graph.calls.size(); ++i)
+    if (const uint32_t set = graph.calls[i].weights.set; set != 0 && !shared[i])
+      parts[i] = std::max(parts[i], std::min(most_parts[set], most_slices(target, graph.calls[i])));
   return split_into(target, graph, parts);
 }
 

@@ -610,6 +610,7 @@ void append_chain(const Rows& rows, const Chain& chain, LoweredGraph& made,
         part.block_of = kept;
       } else {
         part.constants = whole.constants;
+        part.weights = whole.weights;
         kept = static_cast<uint32_t>(made.calls.size());
       }
       last_part[call] = static_cast<uint32_t>(made.calls.size());
