@@ -70,7 +70,7 @@ ROOMS = {
     "host/simulator": "device/numerics device/npu device/simulator",
     "host/profiler": (
         "device/npu device/pte compiler/support compiler/ir compiler/frontends/pt2 compiler/targets"
-        " compiler/program"
+        " compiler/program host/simulator"
     ),
     "host/session": (
         "device/* compiler/support compiler/plugins compiler/ir compiler/targets compiler/program"

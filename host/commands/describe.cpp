@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "compiler/backends/neutron_ir/payload.h"
 #include "compiler/frontends/onnx/onnx.h"
 #include "compiler/frontends/pt2/describe.h"
@@ -16,7 +18,7 @@
 #include "host/profiler/etdump.h"
 #include "host/profiler/explain.h"
 #include "host/session/recorder.h"
-#include "host/simulator/convolution_calls.h"
+#include "host/simulator/array_calls.h"
 #include "host/simulator/listing.h"
 
 namespace dtr {
@@ -50,7 +52,7 @@ Result<std::string> describe_arrays(const std::vector<ReadArray>& arrays) {
   return text;
 }
 
-// The convolutions of the program's delegates.
+// The calls of the MAC array in the program's delegates.
 AdvisedCalls advised_calls(const PteFile& pte_file, const npu::Target& target) {
   AdvisedCalls advised;
   const pte::ExecutionPlan& plan = pte_file.plan();
@@ -61,10 +63,11 @@ AdvisedCalls advised_calls(const PteFile& pte_file, const npu::Target& target) {
     const pte::BackendDelegate& delegate =
         *plan.delegates()->Get(static_cast<uint32_t>(call->delegate_index()));
     if (delegate.id()->string_view() != pte::kDelegateId) continue;
-    for (const simulator::ConvolutionCall& found :
-         simulator::convolution_calls(target, pte_file.file().payload(delegate)))
-      advised[{static_cast<int32_t>(i), static_cast<int32_t>(found.command)}] = {
-          .in_channels = found.in_channels, .packing_saves = found.cycles - found.packed_cycles};
+    for (simulator::ArrayCall& found :
+         simulator::array_calls(target, pte_file.file().payload(delegate))) {
+      const auto command = static_cast<int32_t>(found.command);
+      advised[{static_cast<int32_t>(i), command}] = std::move(found);
+    }
   }
   return advised;
 }

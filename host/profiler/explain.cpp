@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
-#include "compiler/support/align.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/text.h"
-#include "device/pte/debug_map_generated.h"
 #include "device/pte/manifest.h"
 #include "device/pte/program_generated.h"
 #include "host/profiler/report.h"
@@ -28,40 +27,6 @@ std::string plural(uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", with_thousands(count), what, count == 1 ? "" : "s");
 }
 
-// Of what the operators of a row read and make.
-struct Channels {
-  int64_t in = 0, out = 0;  // 0: not known
-};
-
-int64_t channels_of(const pte::DebugTensor& tensor) {
-  const auto* sizes = tensor.sizes();
-  return sizes == nullptr || sizes->size() < 2 ? 0 : sizes->Get(1);
-}
-
-bool shares(const pte::DebugOrigin& origin, const std::vector<uint32_t>& sources) {
-  return origin.sources() != nullptr &&
-         std::ranges::any_of(*origin.sources(), [&](uint32_t source) {
-           return std::ranges::find(sources, source) != sources.end();
-         });
-}
-
-Channels channels(const PteFile* pte_file, const ProfileRow& row) {
-  Channels found;
-  const pte::DebugMap* map = pte_file == nullptr ? nullptr : pte_file->debug_map();
-  if (map == nullptr || map->tensors() == nullptr) return found;
-  for (const pte::DebugTensor* tensor : *map->tensors()) {
-    const bool made_here = shares(*tensor->origin(), row.sources);
-    const bool read_here =
-        tensor->readers() != nullptr &&
-        std::ranges::any_of(*tensor->readers(), [&](const pte::DebugOrigin* reader) {
-          return shares(*reader, row.sources);
-        });
-    if (made_here && !read_here) found.out = channels_of(*tensor);
-    if (read_here && !made_here && found.in == 0) found.in = channels_of(*tensor);
-  }
-  return found;
-}
-
 // The axes of a tensor that are longer than 1, outermost first.
 std::vector<uint32_t> order_of(const pte::Tensor& tensor) {
   std::vector<uint32_t> axes;
@@ -71,8 +36,8 @@ std::vector<uint32_t> order_of(const pte::Tensor& tensor) {
   return axes;
 }
 
-// Whether a kernel's result has its elements in another order than what it reads.
-bool reorders(const PteFile& pte_file, int32_t instruction) {
+// What a kernel reads, then what it makes.
+std::vector<const pte::Tensor*> tensors_of(const PteFile& pte_file, int32_t instruction) {
   const pte::ExecutionPlan& plan = pte_file.plan();
   const auto* call = plan.chains()
                          ->Get(0)
@@ -84,7 +49,26 @@ bool reorders(const PteFile& pte_file, int32_t instruction) {
     if (const auto* tensor =
             plan.values()->Get(static_cast<uint32_t>(call->args()->Get(i)))->val_as_Tensor())
       tensors.push_back(tensor);
+  return tensors;
+}
+
+// Whether a kernel's result has its elements in another order than what it reads.
+bool reorders(const PteFile& pte_file, int32_t instruction) {
+  const std::vector<const pte::Tensor*> tensors = tensors_of(pte_file, instruction);
   return tensors.size() > 1 && order_of(*tensors.front()) != order_of(*tensors.back());
+}
+
+// Whether a kernel makes a value of the shape of the one that it reads.
+bool is_unary(const PteFile& pte_file, int32_t instruction) {
+  const std::vector<const pte::Tensor*> tensors = tensors_of(pte_file, instruction);
+  if (tensors.empty() || tensors.front()->sizes() == nullptr) return false;
+  const auto same = [&](const pte::Tensor* tensor) {
+    return tensor->sizes() != nullptr &&
+           std::ranges::equal(*tensor->sizes(), *tensors.front()->sizes());
+  };
+  // A result can be an argument twice: as the out tensor and as what the kernel returns.
+  const std::set<const pte::Tensor*> different(tensors.begin(), tensors.end());
+  return different.size() == 2 && std::ranges::all_of(tensors, same);
 }
 
 class Explainer {
@@ -147,12 +131,94 @@ class Explainer {
                         profile_.cpu_unit == npu::ProfileUnit::kEstimate ? "estimated" : "counted",
                         kernels));
     const uint64_t ends = explain_ends();
-    if (converts && ends < row_.spent.cpu)
+    if (profile_.target == nullptr || !has_npu(*profile_.target) || ends >= row_.spent.cpu) return;
+    explain_move(converts ? stretches_of_row() : operators_of_row(), ends,
+                 converts ? "what computes in float beside it" : "it");
+  }
+
+  // Kernels of the CPU that could run on the NPU instead.
+  struct Movable {
+    uint64_t cycles = 0;
+    uint32_t computing = 0;  // of them, those that need a call
+  };
+
+  // Whether a kernel would need a call: conversions are not needed there, and a function of one
+  // value, such as an activation, is a part of the call for the kernel of its row before it.
+  bool needs_call(const ProfileSpan& span, const ProfileSpan* before) const {
+    if (is_conversion(span)) return false;
+    return before == nullptr || before->row != span.row || is_conversion(*before) ||
+           pte_file_ == nullptr || !is_unary(*pte_file_, span.instruction);
+  }
+
+  // The row's own kernels, with the conversions beside them, which would be needed no more.
+  Movable operators_of_row() const {
+    Movable found;
+    const std::vector<const ProfileSpan*> order = host_order();
+    const auto is_beside = [&](size_t at) {
+      return (at > 0 && is_own(*order[at - 1])) ||
+             (at + 1 < order.size() && is_own(*order[at + 1]));
+    };
+    for (size_t at = 0; at < order.size(); ++at) {
+      const ProfileSpan& span = *order[at];
+      if (span.track != ProfileSpan::Track::kHost) continue;
+      if (!is_own(span) && !(is_conversion(span) && is_beside(at))) continue;
+      found.cycles += span.end - span.start;
+      if (needs_call(span, at == 0 ? nullptr : order[at - 1])) ++found.computing;
+    }
+    return found;
+  }
+
+  // All kernels between two calls of the NPU where one of them is a conversion of the row.
+  Movable stretches_of_row() const {
+    Movable all, stretch;
+    bool has_own = false;
+    const ProfileSpan* before = nullptr;
+    const auto end_stretch = [&] {
+      if (has_own) all.cycles += stretch.cycles, all.computing += stretch.computing;
+      stretch = {}, has_own = false;
+    };
+    for (const ProfileSpan* span : host_order()) {
+      if (span->track == ProfileSpan::Track::kNpu) {
+        end_stretch();
+        before = nullptr;
+        continue;
+      }
+      stretch.cycles += span->end - span->start;
+      if (needs_call(*span, before)) ++stretch.computing;
+      before = span;
+      has_own = has_own || is_own(*span);
+    }
+    end_stretch();
+    return all;
+  }
+
+  // Kernels of the CPU and calls of the NPU in the order in which they run.
+  std::vector<const ProfileSpan*> host_order() const {
+    std::vector<const ProfileSpan*> order;
+    for (const ProfileSpan& span : profile_.spans)
+      if (span.track != ProfileSpan::Track::kCopy && !span.waits) order.push_back(&span);
+    return order;
+  }
+
+  // What the NPU could save: it needs calls, and the array for the products.
+  // `kept`: cycles of conversions that the program's ends need anyway.
+  void explain_move(const Movable& kernels, uint64_t kept, std::string_view what) {
+    const npu::Target& npu = profile_.target->npu;
+    const uint64_t call = uint64_t{npu.call_host_cycles} + npu.call_npu_cycles;
+    const uint64_t products = row_.npu_calls == 0 ? static_cast<uint64_t>(row_.macs) : 0;
+    const uint64_t needs =
+        kernels.computing * call + products / (uint64_t{npu.macs} * npu.pipelines);
+    const uint64_t now = kernels.cycles - std::min(kernels.cycles, kept);
+    if (now > needs)
       change(
-          "bring what computes in float beside it onto the NPU: `deuteron compile --placement "
-          "FILE` says why it is not there");
-    else if (!converts && profile_.target != nullptr && has_npu(*profile_.target))
-      change("bring it onto the NPU: `deuteron compile --placement FILE` says why it is not there");
+          fmt::format("bring {} onto the NPU, which saves at most {} in {} of its own: `deuteron "
+                      "compile --placement FILE` says why it is not there",
+                      what, with_time(now - needs), plural(kernels.computing, "call")));
+    else
+      because(
+          fmt::format("on the NPU, {} would cost more in {} of its own: each starts with {} "
+                      "cycles; it could only save in fewer calls, as a part of other operators'",
+                      what, plural(kernels.computing, "call"), with_thousands(call)));
   }
 
   static bool is_conversion(const ProfileSpan& span) {
@@ -162,9 +228,7 @@ class Explainer {
   // Says what the row's conversions between float and int8 cost at the program's ends, where
   // nothing computes before them or nothing behind them. Returns their cycles.
   uint64_t explain_ends() {
-    std::vector<const ProfileSpan*> kernels;
-    for (const ProfileSpan& span : profile_.spans)
-      if (span.track != ProfileSpan::Track::kCopy && !span.waits) kernels.push_back(&span);
+    const std::vector<const ProfileSpan*> kernels = host_order();
     const auto computes = [](const ProfileSpan* span) { return !is_conversion(*span); };
     const auto first = std::ranges::find_if(kernels, computes);
     const auto last = std::find_if(kernels.rbegin(), kernels.rend(), computes).base();
@@ -176,10 +240,11 @@ class Explainer {
       layout = layout || (pte_file_ != nullptr && reorders(*pte_file_, (*at)->instruction));
     }
     if (share(cycles, row_.spent.total()) >= kWorthMentioning)
-      change(
-          fmt::format("give and take int8: compile with --io int8, which saves {}{}{}",
-                      layout ? "at most " : "", with_time(cycles),
-                      layout ? ": the order of bytes, which changes here too, still has to" : ""));
+      change(fmt::format("give and take int8: compile with --io int8, which saves {}{}{}",
+                         layout ? "at most " : "", with_time(cycles),
+                         layout ? ", less what another order of the bytes costs then, which the "
+                                  "conversion changes in passing"
+                                : ""));
     return cycles;
   }
 
@@ -230,48 +295,69 @@ class Explainer {
       return;
     }
     if (profile_.target == nullptr) return;
-    const AdvisedCall advised = advised_call();
-    if (advised.packing_saves > 0)
+    const std::vector<const simulator::ArrayCall*> calls = array_calls();
+    uint64_t packing_saves = 0;
+    for (const simulator::ArrayCall* call : calls)
+      packing_saves += call->cycles - call->packed_cycles;
+    if (packing_saves > 0)
       change(fmt::format(
           "compile with --row-packing, which saves {} of computing (waits for constants may "
           "change), if the NPU reads unaligned bytes at full speed, as docs/npu.md "
           "assumes",
-          with_time(advised.packing_saves)));
-    // A convolution of one channel may run as a depthwise one without being one.
-    if (row_.kernels.find("Depthwise") != std::string::npos && advised.in_channels != 1) {
-      change(
-          fmt::format("a depthwise convolution has one product for each of the {} a pipeline could "
-                      "add at a time: a grouped or full convolution of the same cycles computes {} "
-                      "times as much",
-                      profile_.target->npu.macs, profile_.target->npu.macs));
-      return;
-    }
-    const Channels found = channels(pte_file_, row_);
-    explain_multiple(found.in, profile_.target->npu.macs, "input channels");
-    explain_multiple(found.out, profile_.target->npu.pipelines, "output channels");
-    if (row_.limited_by == "weight port")
-      change(
-          fmt::format("more positions or rows for each weight: only {} outputs share one at a time",
-                      profile_.target->npu.accumulators));
+          with_time(packing_saves)));
+    explain_depthwise(calls);
+    explain_unfilled(calls);
+    explain_shared(calls);
   }
 
-  // Of the row's calls together.
-  AdvisedCall advised_call() const {
-    AdvisedCall sum;
+  // Of the row.
+  std::vector<const simulator::ArrayCall*> array_calls() const {
+    std::vector<const simulator::ArrayCall*> calls;
     for (const ProfileSpan& span : profile_.spans) {
       const auto found = advised_.find({span.instruction, span.command});
-      if (!is_own(span) || span.track != ProfileSpan::Track::kNpu || found == advised_.end())
-        continue;
-      sum.in_channels = found->second.in_channels;
-      sum.packing_saves += found->second.packing_saves;
+      if (is_own(span) && span.track == ProfileSpan::Track::kNpu && found != advised_.end())
+        calls.push_back(&found->second);
     }
-    return sum;
+    return calls;
   }
 
-  void explain_multiple(int64_t channels, uint32_t unit, std::string_view what) {
-    if (channels <= 0 || channels % unit == 0) return;
-    change(fmt::format("{} in multiples of {}: {} cost as much as {}", what, unit, channels,
-                       align_up(channels, int64_t{unit})));
+  void explain_depthwise(const std::vector<const simulator::ArrayCall*>& calls) {
+    uint64_t now = 0, full = 0;
+    for (const simulator::ArrayCall* call : calls)
+      if (call->full_cycles > 0) now += call->cycles, full += call->full_cycles;
+    constexpr double kAboutAsMuch = 1.1;
+    if (full == 0 || static_cast<double>(full) > kAboutAsMuch * static_cast<double>(now)) return;
+    const uint32_t macs = profile_.target->npu.macs;
+    change(
+        fmt::format("a depthwise convolution has one product for each of the {} a pipeline could "
+                    "add at a time: a grouped or full convolution computes {} times as much in {} "
+                    "cycles in place of {}",
+                    macs, macs, with_thousands(full), with_thousands(now)));
+  }
+
+  void explain_unfilled(const std::vector<const simulator::ArrayCall*>& calls) {
+    std::vector<simulator::UnfilledExtent> told;
+    for (const simulator::ArrayCall* call : calls)
+      for (const simulator::UnfilledExtent& part : call->unfilled) {
+        if (std::ranges::find(told, part) != told.end()) continue;
+        told.push_back(part);
+        change(fmt::format("{}{} in multiples of {}: {} cost as much as {}", part.what,
+                           calls.size() > 1 ? " of a call" : "", part.unit, part.extent,
+                           part.filled));
+      }
+  }
+
+  // Of the call that takes most cycles.
+  void explain_shared(const std::vector<const simulator::ArrayCall*>& calls) {
+    const simulator::ArrayCall* longest = nullptr;
+    for (const simulator::ArrayCall* call : calls)
+      if (call->shared.more > 0 && (longest == nullptr || call->cycles > longest->cycles))
+        longest = call;
+    if (longest == nullptr) return;
+    const simulator::SharedWeights& shared = longest->shared;
+    change(fmt::format("more {} for each weight: a call for {} takes {} cycles, one for {} {}",
+                       shared.what, shared.outputs, with_thousands(longest->cycles), shared.more,
+                       with_thousands(shared.more_cycles)));
   }
 
   void explain_added() {
@@ -279,8 +365,8 @@ class Explainer {
     for (const ProfileSpan& span : profile_.spans)
       if (!span.step.rearranges.empty() && &profile_.rows[span.row] == &row_)
         values += fmt::format("{}`{}`", values.empty() ? "" : ", ", span.step.rearranges);
-    because(
-        fmt::format("{} cycles bring {} into another order of bytes", of_it(row_.added), values));
+    because(fmt::format("of all these, {} cycles bring {} into another order of bytes",
+                        of_it(row_.added), values));
     change("operators around it that take the same layout");
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/profiler/profile.h"
+#include "host/simulator/array_calls.h"
 
 namespace dtr {
 
@@ -16,13 +17,8 @@ struct Explanation {
   std::vector<std::string> to_change;  // what would make it cheaper; empty if nothing is known
 };
 
-// A convolution of the NPU whose cycles could be fewer.
-struct AdvisedCall {
-  uint32_t in_channels = 0;
-  uint64_t packing_saves = 0;  // cycles that `compile --row-packing` saves; 0: none
-};
-// By instruction of the program and command of its microcode.
-using AdvisedCalls = std::map<std::pair<int32_t, int32_t>, AdvisedCall>;
+// The calls of the MAC array, by instruction of the program and command of its microcode.
+using AdvisedCalls = std::map<std::pair<int32_t, int32_t>, simulator::ArrayCall>;
 
 // `pte_file`: the program, for shapes; may be null. The row must have sources.
 Explanation explain(const Profile& profile, const ProfileRow& row, const PteFile* pte_file,

@@ -166,9 +166,10 @@ TEST(Profile, CallsOfAnOperatorAddUp) {
 // What packing saves in the two calls of the operator, and not what it saves in another's.
 TEST(Explain, SavingsOfAllCallsAddUp) {
   const Profile profile = make_profile(example(), two_calls(), "");
-  const AdvisedCalls advised{{{1, 1}, {.in_channels = 3, .packing_saves = 100}},
-                             {{1, 3}, {.in_channels = 3, .packing_saves = 30}},
-                             {{0, 1}, {.in_channels = 3, .packing_saves = 7000}}};
+  const auto saving = [](uint64_t cycles) {
+    return simulator::ArrayCall{.in_channels = 3, .cycles = 9000, .packed_cycles = 9000 - cycles};
+  };
+  const AdvisedCalls advised{{{1, 1}, saving(100)}, {{1, 3}, saving(30)}, {{0, 1}, saving(7000)}};
   const Explanation says = explain(profile, *row(profile, "conv + relu"), nullptr, advised);
   const std::string text = fmt::format("{}", fmt::join(says.to_change, "\n"));
   EXPECT_NE(text.find("--row-packing, which saves 130 cycles = 0.130 ms of computing"),
@@ -196,6 +197,72 @@ TEST(Explain, WaitsAreComparedWithAllThatCouldHideThem) {
   EXPECT_NE(hidden.find("put it later in the network"), std::string::npos) << hidden;
   EXPECT_EQ(hidden.find("fewer weights"), std::string::npos) << hidden;
   EXPECT_NE(not_hidden.find("fewer weights"), std::string::npos) << not_hidden;
+}
+
+// A call of the NPU starts with 8,000 + 64 cycles: an operator of 40 costs more there, one of
+// 10,000 saves 1,936 of them at most.
+TEST(Explain, TheNpuIsAdvisedWhereACallIsCheaper) {
+  const auto says = [](uint64_t add) {
+    Trace trace = example();
+    trace.runs[0].events[1].end = add;
+    for (size_t i = 2; i < trace.runs[0].events.size(); ++i) {
+      trace.runs[0].events[i].start += add - 40;
+      trace.runs[0].events[i].end += add - 40;
+    }
+    trace.runs[0].events[0].end += add - 40;
+    Profile profile = make_profile(trace, example_map(), "");
+    profile.target = find_target("imxrt700");
+    return explain(profile, *row(profile, "add"), nullptr);
+  };
+  const Explanation small = says(40), large = says(10'000);
+  EXPECT_TRUE(small.to_change.empty()) << small.to_change.front();
+  ASSERT_EQ(small.because.size(), 2u);
+  EXPECT_NE(
+      small.because[1].find("it would cost more in 1 call of its own: each starts with 8,064"),
+      std::string::npos)
+      << small.because[1];
+  EXPECT_EQ(large.because.size(), 1u);
+  ASSERT_EQ(large.to_change.size(), 1u);
+  EXPECT_TRUE(large.to_change[0].starts_with(
+      "bring it onto the NPU, which saves at most 1,936 cycles = 1.936 ms in 1 call of its own: "))
+      << large.to_change[0];
+}
+
+// Between two calls of the NPU, a float operator of 9,000 cycles and conversions of 500 before and
+// behind it: 10,000 - 8,064. One of 5,000 costs less than a call.
+TEST(Explain, ConversionsAreJudgedWithWhatComputesBetweenThem) {
+  const auto says = [](uint64_t computes) {
+    OperatorMap map = example_map();
+    map.add(2, -1, {.kernel = "dequantize_per_tensor", .origin = {{1, 2}}});
+    map.add(3, -1, {.kernel = "aten::sin.out", .origin = {{0}}});
+    map.add(4, -1, {.kernel = "quantize_per_tensor", .origin = {{3}}});
+    map.add(5, 0, {.kernel = "Pool", .origin = {{3}}});
+    Trace trace = example();
+    std::vector<TraceEvent>& events = trace.runs[0].events;
+    uint64_t now = 2000;
+    const auto add = [&](ProfileEvent kind, const char* name, int32_t instruction, int32_t command,
+                         uint64_t cycles) {
+      events.push_back({kind, name, instruction, command, now, now + cycles});
+      now += cycles;
+    };
+    add(ProfileEvent::kKernel, "dequantize_per_tensor", 2, -1, 500);
+    add(ProfileEvent::kKernel, "aten::sin.out", 3, -1, computes);
+    add(ProfileEvent::kKernel, "quantize_per_tensor", 4, -1, 500);
+    events.push_back({ProfileEvent::kDelegate, "delegate", 5, -1, now, now + 100});
+    add(ProfileEvent::kCall, "Pool", 5, 0, 100);
+    events[0].end = now;
+    Profile profile = make_profile(trace, map, "");
+    profile.target = find_target("imxrt700");
+    const Explanation found = explain(profile, *row(profile, "conv + relu"), nullptr);
+    return fmt::format("{}\n{}", fmt::join(found.because, "\n"), fmt::join(found.to_change, "\n"));
+  };
+  const std::string worth = says(9000), dear = says(5000);
+  EXPECT_NE(worth.find("bring what computes in float beside it onto the NPU, which saves at most "
+                       "1,936 cycles"),
+            std::string::npos)
+      << worth;
+  EXPECT_EQ(dear.find("bring"), std::string::npos) << dear;
+  EXPECT_NE(dear.find("would cost more in 1 call of its own"), std::string::npos) << dear;
 }
 
 // The bytes are those of the program, whatever the trace says of its memory.
