@@ -100,8 +100,10 @@ void add_accuracy_options(CLI::App* verb, CompileOptions& o) {
                    "its results is least")
       ->check(CLI::IsMember({"nearest", "error"}))
       ->capture_default_str();
-  verb->add_option("--keep-float", o.keep_float,
-                   "Do not quantize a node, or every node of an operator (repeatable)")
+  verb->add_option(
+          "--keep-float", o.keep_float,
+          "Do not quantize a node, or every node of an operator (repeatable; all: the whole "
+          "model, whose program needs no samples and leaves the NPU out)")
       ->type_name("NODE|OP")
       ->allow_extra_args(false);
 }
@@ -157,8 +159,10 @@ void add_program_options(CLI::App* verb, CLI::Option* converter, CompileOptions&
 }
 
 void add_placement_options(CLI::App* verb, CompileOptions& o) {
-  verb->add_option("--keep-off", o.keep_off,
-                   "Keep a node, or every node of an operator, off the NPU (repeatable)")
+  verb->add_option(
+          "--keep-off", o.keep_off,
+          "Keep a node, or every node of an operator, off the NPU (repeatable; all: the whole "
+          "model)")
       ->type_name("NODE|OP")
       ->allow_extra_args(false);
   verb->add_option("--force-on", o.force_on,

@@ -221,6 +221,9 @@ class Compiler {
                resolve_overrides(c_.module, settings_.keep_float, {}));
     for (const OpId op : graph().ops())
       if (asked[op.index] == PlacementOverride::kKeepOff) asked_float_.push_back(op);
+    // Nothing is quantized then, which needs no samples.
+    if (std::ranges::find(settings_.keep_float, kAllNodes) != settings_.keep_float.end())
+      quantizes_ = false;
     annotate_graph({});
     return {};
   }

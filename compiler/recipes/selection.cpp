@@ -118,6 +118,10 @@ Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
   const auto apply = [&](const std::vector<std::string>& names,
                          PlacementOverride choice) -> Result<void> {
     for (const std::string& text : names) {
+      if (text == kAllNodes) {
+        std::ranges::fill(overrides, choice);
+        continue;
+      }
       const Selected selected(text);
       const Found found = find_ops(module, graph, selected);
       if (found.is_ambiguous())

@@ -13,6 +13,8 @@ namespace dtr {
 
 // In front of a name that is a node's, whatever operators are called.
 inline constexpr std::string_view kNodePrefix = "name:";
+// Names every node; a node or an operator of this name needs its prefix.
+inline constexpr std::string_view kAllNodes = "all";
 
 // True if the op is of that operator now or was in the model: "softmax" and "aten.softmax.int" name
 // the same one.
@@ -21,9 +23,10 @@ bool is_operator(const Module& module, const Graph& graph, OpId op, std::string_
 // its results.
 bool has_name(const Module& module, const Graph& graph, OpId op, std::string_view name);
 
-// The placement override of each op, by op slot. An op that both lists name, one by node and one by
-// operator, is kept off. Error: kNodeUnknown, with the nearest names; or for a name in both lists,
-// or without a prefix for a name that selects other ops as a node than as an operator.
+// The placement override of each op, by op slot; kAllNodes in `keep_off` keeps all of them off. An
+// op that both lists name, one by node and one by operator, is kept off. Error: kNodeUnknown, with
+// the nearest names; or for a name in both lists, or without a prefix for a name that selects other
+// ops as a node than as an operator.
 Result<std::vector<PlacementOverride>> resolve_overrides(const Module& module,
                                                          const std::vector<std::string>& keep_off,
                                                          const std::vector<std::string>& force_on);

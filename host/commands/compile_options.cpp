@@ -13,6 +13,7 @@
 #include "compiler/pipeline/placement_report.h"
 #include "compiler/pipeline/read_model.h"
 #include "compiler/pipeline/sample_warnings.h"
+#include "compiler/recipes/selection.h"
 #include "compiler/support/encode.h"
 #include "compiler/support/output_file.h"
 #include "compiler/support/text.h"
@@ -21,6 +22,8 @@
 #include "device/pte/program_generated.h"
 #include "host/accuracy/accuracy_search.h"
 #include "host/accuracy/quantization_report.h"
+#include "host/accuracy/search_tasks.h"
+#include "host/commands/cpu_alternative.h"
 #include "host/profiler/etrecord.h"
 
 namespace dtr {
@@ -270,7 +273,11 @@ Result<CompileSettings> settings_of(const CompileOptions& options) {
   for (const std::string& text : options.dims) {
     DTR_ASSIGN(settings.dims.emplace_back(), parse_dimension(text));
   }
-  settings.weigh_costs = std::erase(settings.force_on, "all") == 0;
+  settings.weigh_costs = std::erase(settings.force_on, kAllNodes) == 0;
+  if (!settings.weigh_costs &&
+      std::ranges::find(settings.keep_off, kAllNodes) != settings.keep_off.end())
+    return fail(DiagnosticId::kNodeUnknown, "every node is both kept off the NPU and forced on it",
+                "give `all` once: with --keep-off or with --force-on", {.file = options.model});
   if (options.random_samples) settings.samples = NoiseSamples{*options.random_samples};
   if (!options.calibration.empty())
     settings.samples = SampleFile{options.calibration, options.calibration_samples};
@@ -531,6 +538,9 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
     if (watch.on_quantized) watch.on_quantized();
     return write_quantized(options, watch, model);
   };
+  // A search has weighed programs by accuracy, and says which.
+  std::optional<ModelSource> again;
+  if (!search && !std::holds_alternative<Module>(source)) again = copy_of(source);
   DTR_ASSIGN(Compilation compiled, compile_model(std::move(source), settings));
   times.skip();  // its steps are printed one by one
   // A payload of NXP's converter runs with NXP's driver only, which is not here.
@@ -558,6 +568,11 @@ Result<CompiledModel> compile_with_options(ModelSource source, const CompileOpti
     report.accuracy = std::move(search->summary);
   }
   times.end("report");
+  if (again) {
+    if (const auto cheaper = cheaper_on_cpu(*again, settings, compiled, report))
+      print(watch, *cheaper);
+    times.end("compare with the CPU");
+  }
   DTR_TRY(write_outputs(options, settings, std::move(file), compiled, report));
   times.end("write files");
   return CompiledModel{std::move(compiled), std::move(report)};

@@ -106,7 +106,7 @@ def compile(
     equalize: scales channels of activations against the weights beside them.
     rotate: mixes the channels of residual streams by a rotation inside of the weights.
     round_weights: ``nearest``, or ``error`` for the codes with the least error of the results.
-    keep_float: nodes or operators that are not quantized.
+    keep_float: nodes or operators that are not quantized; ``["all"]`` needs no samples.
     io: ``float``, or ``int8`` for inputs and outputs without quantize and dequantize.
     check: runs the program on a sample and compares it with the model.
     min_sqnr: without ``auto``, refuses the program if the SQNR of an output there is below this many
@@ -117,7 +117,8 @@ def compile(
         ``optimize`` is ``speed``, ``balance`` or ``size`` (docs/memory.md).
     debug_map: the map that verify, profile and explain read.
     etrecord: a file for ExecuTorch's Inspector.
-    keep_off, force_on: nodes or operators to keep off the NPU, or to run there at any cost.
+    keep_off, force_on: nodes or operators to keep off the NPU, or to run there at any cost;
+        ``["all"]``: all that it could run.
     stop_at: a node whose value becomes the output.
     dims: sizes of dimensions that the export left open, by their name in it (``{"s77": 1}``), or by
         input and dimension (``{"x.0": 1}``); without them they have the sizes of a calibration file.
