@@ -102,13 +102,20 @@ void NeutronPartition::order_commands() {
 }
 
 void NeutronPartition::describe_steps() {
+  // A copy is on all operators that read what it brings.
+  std::vector<Origin> copied_for;
+  for (const Call& call : calls_) {
+    copied_for.push_back(call.origin);
+    const uint32_t staged_by = call.weights.staged_by;
+    if (staged_by != kNoCall) copied_for[staged_by] = merge(copied_for[staged_by], call.origin);
+  }
   for (uint32_t i = 0; i < commands_.size(); ++i) {
     const Call& call = calls_[commands_[i].call];
     const bool copies_weights = commands_[i].kind == Command::Kind::kCopyWeights;
     if (copies_weights || commands_[i].kind == Command::Kind::kCopy) {
       step_info.push_back({.command = i,
                            .kernel = "Copy",
-                           .origin = call.origin,
+                           .origin = copied_for[commands_[i].call],
                            .limit = "flash",
                            .bytes = copies_weights ? call.weights.bytes : call.constants.size()});
     } else if (commands_[i].kind == Command::Kind::kCall) {
