@@ -107,7 +107,7 @@ def figures(deuteron):
 def section(rows):
     return f"""## A net that is partly NPU material
 
-`test/data/mixed/squash_net.ir` has the activation x / (1 + x²) in the middle, twice: the NPU divides by no tensor. With the recipe `neutron, portable` it
+`test/data/mixed/squash_net.ir` has the activation x / (400 + x²) in the middle, twice: the NPU divides by no tensor. With the recipe `neutron, portable` it
 runs in float between dequantize and quantize, with `neutron, cortex_m, portable` in int8. NPU cycles are simulated, those of the Cortex-M33 the
 estimates of its backends ([targets.md](targets.md)); one after the other, at the same clock. In int8 nothing passes through float and the tensors take a
 quarter.

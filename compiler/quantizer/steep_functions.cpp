@@ -21,7 +21,7 @@ constexpr double kBad = 20;            // dB, as the check of `compile` warns
 constexpr double kCarried = 30;        // dB: a value's own codes are not what costs
 constexpr double kUseless = 10;        // dB: what is computed from the function is mostly error
 constexpr double kLeastGain = 6;       // dB
-constexpr int64_t kPartOfProduct = 8;  // of the graph's multiplications
+constexpr int64_t kPartOfMacs = 8;  // of the graph's multiplications
 // Samples, as many as give so many results of the functions.
 constexpr size_t kFewSamples = 4, kMostSamples = 32;
 constexpr int64_t kElements = 1 << 16;
@@ -347,7 +347,7 @@ class Surroundings {
   bool may_be_float(OpId id) const {
     const Op& op = graph_.op(id);
     if (op.results.size() != 1 || reference_evaluation(graph_, id) == nullptr) return false;
-    if (op.def->macs == nullptr || macs(id) <= all_macs_ / kPartOfProduct) return true;
+    if (op.def->macs == nullptr || macs(id) <= all_macs_ / kPartOfMacs) return true;
     const Value& value = graph_.value(op.results[0]);
     return initial_ < kUseless && value.output_uses == 0 &&
            std::ranges::all_of(value.uses, [&](const Use& use) { return kept_.contains(use.op); });
