@@ -17,10 +17,10 @@
 namespace dtr {
 namespace {
 
-constexpr double kBad = 20;            // dB, as the check of `compile` warns
-constexpr double kCarried = 30;        // dB: a value's own codes are not what costs
-constexpr double kUseless = 10;        // dB: what is computed from the function is mostly error
-constexpr double kLeastGain = 6;       // dB
+constexpr double kBad = 20;         // dB, as the check of `compile` warns
+constexpr double kCarried = 30;     // dB: a value's own codes are not what costs
+constexpr double kUseless = 10;     // dB: what is computed from the function is mostly error
+constexpr double kLeastGain = 6;    // dB
 constexpr int64_t kPartOfMacs = 8;  // of the graph's multiplications
 // Samples, as many as give so many results of the functions.
 constexpr size_t kFewSamples = 4, kMostSamples = 32;

@@ -116,7 +116,7 @@ TEST(SteepFunctions, AreJudgedByWhatIsComputedFromThem) {
 
 // The layer keeps its rows, and is all of the graph's multiplications. Its results are the elements
 // of %x: the layer joins where nothing but the logarithm reads them.
-constexpr std::string_view kLayer = R"(
+constexpr std::string_view kReadLayer = R"(
   %p: f32[1,4,64] = aten.mul.Tensor(%x, %x)
   %q: f32[1,4,64] = aten.mul.Tensor(%p, %p)
   %t: f32[1,64,4] = aten.permute(%q) {{dims = [0, 2, 1]}}
@@ -127,11 +127,11 @@ constexpr std::string_view kLayer = R"(
 )";
 
 TEST(SteepFunctions, KeepTheLayerFloatThatNothingElseReads) {
-  EXPECT_EQ(find(fmt::format(kLayer, "return %l"), 0.001F, 1).names, "p q t k l ");
+  EXPECT_EQ(find(fmt::format(kReadLayer, "return %l"), 0.001F, 1).names, "p q t k l ");
 }
 
 TEST(SteepFunctions, LeaveALayerInt8ThatSomethingElseReads) {
-  EXPECT_EQ(find(fmt::format(kLayer, R"(%s: f32[1,64,4] = aten.sigmoid(%k)
+  EXPECT_EQ(find(fmt::format(kReadLayer, R"(%s: f32[1,64,4] = aten.sigmoid(%k)
   return %l, %s)"),
                  0.001F, 1)
                 .names,
@@ -140,7 +140,7 @@ TEST(SteepFunctions, LeaveALayerInt8ThatSomethingElseReads) {
 
 // A layer that is less than an eighth of the multiplications joins whoever reads it.
 TEST(SteepFunctions, KeepASmallLayerFloat) {
-  EXPECT_EQ(find(fmt::format(kLayer, R"(%s: f32[1,64,4] = aten.sigmoid(%k)
+  EXPECT_EQ(find(fmt::format(kReadLayer, R"(%s: f32[1,64,4] = aten.sigmoid(%k)
   %v: f32[64,64] = constant splat<0.125>
   %y: f32[1,4,64] = aten.linear(%x, %v)
   return %l, %s, %y)"),
