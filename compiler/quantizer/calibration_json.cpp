@@ -151,22 +151,17 @@ std::string to_json(const CalibrationResult& calibration) {
                    fmt::join(channels.max, ","), fmt::join(channels.mean, ","));
     separator = ",\n";
   }
-  if (!calibration.not_finite.empty()) {
-    fmt::format_to(at, "\n}}, \"not_finite\": {{");
+  const auto add_numbers = [&](std::string_view member, const auto& by_name) {
+    if (by_name.empty()) return;
+    fmt::format_to(at, "\n}}, \"{}\": {{", member);
     separator = "\n";
-    for (const auto& [name, sample] : calibration.not_finite) {
-      fmt::format_to(at, "{}{}: {}", separator, json_quote(name), sample);
+    for (const auto& [name, number] : by_name) {
+      fmt::format_to(at, "{}{}: {}", separator, json_quote(name), number);
       separator = ",\n";
     }
-  }
-  if (!calibration.steep.empty()) {
-    fmt::format_to(at, "\n}}, \"steep\": {{");
-    separator = "\n";
-    for (const auto& [name, decibels] : calibration.steep) {
-      fmt::format_to(at, "{}{}: {}", separator, json_quote(name), decibels);
-      separator = ",\n";
-    }
-  }
+  };
+  add_numbers("not_finite", calibration.not_finite);
+  add_numbers("steep", calibration.steep);
   fmt::format_to(at, "\n}}}}\n");
   return fmt::to_string(out);
 }
